@@ -7,8 +7,7 @@ import numpy as np
 
 from shoal.checks import positive
 from shoal.errors import MissingExtraError
-from shoal.numerics.privacy_losses import dominating
-from shoal.numerics.profile_grid import Mesh
+from shoal.numerics.profile_grid import Mesh, dominating
 from shoal.privacy_profile import Gridded
 from shoal.rounding import slack
 

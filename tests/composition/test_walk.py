@@ -12,7 +12,6 @@ _SOURCE = Path(shoal.__file__).parent
 _LOOP = [  # the picture in docs/design.md
     "composition/loss_accountant.py",
     "numerics/profile_grid.py",
-    "numerics/privacy_losses.py",
     "numerics/convolution.py",
 ]
 
@@ -42,10 +41,10 @@ def test_many_rounds_are_a_short_walk() -> None:
     assert set(_LOOP) <= set(files)
     upper = [name for name in files if name.split("/")[0] in ("composition", "curve.py", "checks.py")]
     assert sorted(upper) == ["checks.py", "composition/loss_accountant.py", "curve.py"]
-    assert len(files) <= 19, files
+    assert len(files) <= 18, files
 
 
 def test_two_passes_are_enough() -> None:
     calls = _walked(12_346)
     assert calls["composition/loss_accountant.py", "_summed"] == 2
-    assert calls["numerics/privacy_losses.py", "dominating"] == 2
+    assert calls["numerics/profile_grid.py", "dominating"] == 2

@@ -8,9 +8,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr, polygamma
 
-from shoal.numerics import allocated_delta as module
-from shoal.numerics.allocated_delta import _AllocatedSum, allocated_delta, lattice_delta, little_noise
+from shoal.numerics import ramp_sums
+from shoal.numerics.allocated_delta import TAIL, allocated_delta, lattice_delta, little_noise
 from shoal.numerics.normal import gaussian_delta
+from shoal.numerics.ramp_sums import GaussianSum
 from tests.exhaustive import representative
 
 DIRECTIONS = {"remove": (1.0, 0.0), "add": (0.0, 1.0), "replace": (1.0, 1.0)}
@@ -179,14 +180,16 @@ def test_adding_to_few_steps_by_simulation(noise: float, steps: int, epsilon: fl
 def test_the_lattice_of_few_is_as_good_as_that_of_many(
     separation: float, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Around zero and around the mean: both are upper bounds, and where both are close they agree."""
+    """By the size of each term, and by the deviation: both are upper bounds, and where both are close they agree."""
     for epsilon in (0.5, 2.0, 4.0):
         sums = []
+        steps_of_lattices: list[float] = []
         for most in (64, 1):
-            monkeypatch.setattr(module, "_FEW", most)
-            summed = _AllocatedSum(separation, separation, epsilon, steps)
-            assert (summed.constant == 0) == (most == 64)
+            monkeypatch.setattr(ramp_sums, "_FEW", most)
+            summed = GaussianSum(separation, separation, epsilon, steps, beyond=TAIL)
+            steps_of_lattices.append(summed.ramps.measure.step)
             sums.append(summed.at_constant())
+        assert steps_of_lattices[0] != steps_of_lattices[1]
         assert sums[0] == pytest.approx(sums[1], rel=2e-3)
 
 

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from shoal.numerics import lattice
-from shoal.numerics.lattice import LatticeMeasure, NodeSum, RampSums, hockey_stick, node_sum, ramp
+from shoal.numerics.lattice import LatticeMeasure, NodeSum, hockey_stick, node_sum, ramp
+from shoal.numerics.ramp_sums import RampSums
 
 Array = NDArray[np.float64]
 Parts = list[tuple[LatticeMeasure, int]]
@@ -15,7 +16,7 @@ KERNELS = {"ramp": ramp, "hockey stick": hockey_stick}
 
 
 def _measure(step: float, positions: list[int], masses: list[float]) -> LatticeMeasure:
-    return LatticeMeasure(step, np.array(positions), np.log(masses))
+    return LatticeMeasure(step, np.array(positions), np.array(masses))
 
 
 def _parts(copies: int, others: int = 0) -> Parts:
@@ -30,7 +31,7 @@ def _outcomes(parts: Parts) -> tuple[int, Array]:
     total = np.ones(1)
     for measure, copies in parts:
         dense = np.zeros(int(measure.positions[-1] - measure.positions[0]) + 1)
-        dense[measure.positions - measure.positions[0]] = np.exp(measure.log_masses)
+        dense[measure.positions - measure.positions[0]] = measure.masses
         for _ in range(copies):
             total = np.convolve(total, dense)
             least += int(measure.positions[0])
@@ -86,8 +87,8 @@ def test_the_sum_over_nodes_is_the_sum_over_aliases(
 def test_first_nodes_are_those_of_a_whole_transform(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum of many copies needs the first nodes only, which a guard proves."""
     positions = np.arange(-60, 90)
-    logs = -0.5 * (positions / 20) ** 2
-    measure = LatticeMeasure(0.05, positions, logs - math.log(np.exp(logs).sum()))
+    masses = np.exp(-0.5 * (positions / 20) ** 2)
+    measure = LatticeMeasure(0.05, positions, masses / masses.sum())
     parts = [(measure, 10**5), (_measure(0.05, [-1, 0, 3], [0.2, 0.5, 0.3]), 7)]
     few = node_sum(parts, 2e-3, 1 << 18, KERNELS[kernel](0.05))
     monkeypatch.setattr(lattice, "_ALL_NODES", 1 << 30)
@@ -151,7 +152,7 @@ def test_a_tilt_that_overflows_gives_no_bound() -> None:
 
 
 def _ramp_sums(step: float, positions: NDArray[np.int64], masses: Array, copies: int) -> RampSums:
-    return RampSums(LatticeMeasure(step, positions, np.log(masses)), copies)
+    return RampSums(LatticeMeasure(step, positions, masses), copies)
 
 
 def _exact_ramps(step: float, positions: NDArray[np.int64], masses: Array, copies: int, *points: float) -> list[float]:
@@ -187,10 +188,10 @@ def test_a_ramp_is_the_sum_over_all_outcomes(copies: int) -> None:
 @pytest.mark.parametrize("distance", [1e-6, 1e-9, 1.438e-12, 1e-15])
 def test_a_point_just_below_a_value_is_charged(distance: float) -> None:
     """The chord ends at a much smaller value there, and its rounding is relative to the larger end."""
-    step, log_mass = 4.67e-5, -1.91950757
-    ramps = RampSums(LatticeMeasure(step, np.array([0]), np.array([log_mass])), 1)
+    step, mass = 4.67e-5, math.exp(-1.91950757)
+    ramps = RampSums(LatticeMeasure(step, np.array([0]), np.array([mass])), 1)
     (value,) = ramps.upper(np.array([-distance * step]), 1, np.array([1e-30])).tolist()
-    assert value >= math.exp(log_mass) * distance * step * (1 - 1e-13)
+    assert value >= mass * distance * step * (1 - 1e-13)
 
 
 @pytest.mark.slow
@@ -213,7 +214,7 @@ def test_a_coarser_lattice_keeps_mass_and_mean() -> None:
     ramps = _ramp_sums(2.0**-30, positions, masses, 3)
     for halvings in (1, 3, 8, 20):
         coarser = ramps._coarsened(halvings)
-        pmf = np.exp(coarser.log_masses)
+        pmf = coarser.masses
         assert coarser.step == 2.0 ** (halvings - 30)
         assert pmf.sum() == pytest.approx(1.0, abs=1e-13) and pmf.sum() >= 1
         assert (pmf * coarser.values).sum() == pytest.approx(ramps.mean, rel=1e-12)

@@ -12,9 +12,9 @@ from flint import arb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.numerics.convolution import Convolution, crossing
-from shoal.numerics.privacy_losses import Losses, SummedLosses, dominated, dominating
-from shoal.numerics.profile_grid import DeltaGrid, Mesh
+from shoal.numerics.convolution import Convolution, _coarsened, crossing
+from shoal.numerics.lattice import LatticeMeasure
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, dominated, dominating
 from shoal.pairs import ClonePair, Family
 from tests.exhaustive import amount
 from tests.oracles import products
@@ -25,12 +25,12 @@ ROUNDING = 2e-13
 NAMES: dict[Family, CloneProbability] = {"clones": "clones", "strong-clones": "strong"}
 
 
-def profile(losses: Losses, epsilon: float) -> float:
+def profile(losses: LatticeMeasure, epsilon: float) -> float:
     """Return δ(ε) of losses on a grid, in positive terms."""
-    return losses.infinite + float(losses.masses @ -np.expm1(np.minimum(epsilon - losses.points, 0.0)))
+    return losses.infinite + float(losses.masses @ -np.expm1(np.minimum(epsilon - losses.values, 0.0)))
 
 
-def lattice(losses: Losses) -> products.Lattice:
+def lattice(losses: LatticeMeasure) -> products.Lattice:
     """Return the finite losses, the negative ones too."""
     first = int(losses.positions[0])
     masses = np.asarray(np.bincount(losses.positions - first, losses.masses), dtype=np.float64)
@@ -86,7 +86,7 @@ def test_lower_end_vanishes_where_the_pair_does(local_epsilon: float) -> None:
         step = local_epsilon / cells
         grid = ClonePair(1, local_epsilon, "strong-clones").grid(Mesh(step, local_epsilon, 80.0))
         below = dominated(grid)
-        assert below.points[below.masses > 0].max() <= local_epsilon * (1 + 1e-12)
+        assert below.values[below.masses > 0].max() <= local_epsilon * (1 + 1e-12)
         assert below.infinite == 0
 
 
@@ -185,25 +185,25 @@ def test_tilted_sums_bracket_the_product(reports: int, local_epsilon: float, cel
 # Coarser lattices
 
 
-def everywhere(losses: Losses, epsilon: float) -> float:
+def everywhere(losses: LatticeMeasure, epsilon: float) -> float:
     """Return D_{e^ε} of all losses, the negative ones too, for any ε, in positive terms."""
-    gains = -np.expm1(np.minimum(epsilon - losses.points, 0.0))
+    gains = -np.expm1(np.minimum(epsilon - losses.values, 0.0))
     return losses.infinite + math.fsum((losses.masses * gains).tolist())
 
 
 @st.composite
-def any_losses(draw: st.DrawFn) -> Losses:
+def any_losses(draw: st.DrawFn) -> LatticeMeasure:
     """Draw masses at some points."""
     weights = st.floats(1e-12, 1.0)
     positions = np.array(sorted(draw(st.sets(st.integers(-300, 300), min_size=1, max_size=16))))
     masses = np.array([draw(weights) for _ in positions])
-    return Losses(draw(st.sampled_from([2.0**-10, 0.01, 0.1])), positions, masses, draw(weights))
+    return LatticeMeasure(draw(st.sampled_from([2.0**-10, 0.01, 0.1])), positions, masses, draw(weights))
 
 
 @given(losses=any_losses(), halvings=st.integers(1, 12))
 @settings(max_examples=amount(60, 200), deadline=None)
-def test_coarser_losses_are_nowhere_less(losses: Losses, halvings: int) -> None:
-    coarser = losses.coarsened(halvings)
+def test_coarser_losses_are_nowhere_less(losses: LatticeMeasure, halvings: int) -> None:
+    coarser = _coarsened(losses, halvings)
     assert coarser.step == losses.step * 2**halvings
     assert coarser.total == pytest.approx(losses.total, rel=1e-9)
     farthest = 300 * losses.step + coarser.step
@@ -220,14 +220,13 @@ def test_a_sum_on_a_coarser_lattice_is_hardly_larger() -> None:
     masses /= masses[0] + (masses[1:] * (1 + np.exp(-step * positions[1:]))).sum()
     before = (masses * np.exp(-positions * step))[:0:-1]
     signed = np.concatenate((-positions[:0:-1], positions))
-    losses = Losses(step, signed, np.concatenate((before, masses)), 1e-20)
-    none = Losses(step, np.zeros(1, dtype=np.int64), np.ones(1), 0.0)
-    fine = SummedLosses(Convolution([(losses, 10)]), lambda: Convolution([(none, 1)]))
-    quick = SummedLosses(Convolution([(losses, 10)], from_above=True), lambda: Convolution([(none, 1)]))
+    losses = LatticeMeasure(step, signed, np.concatenate((before, masses)), 1e-20)
+    fine = Convolution([(losses, 10)])
+    quick = Convolution([(losses, 10)], from_above=True)
     for delta, at_least in ((1e-9, 8), (1e-7, 4), (1e-6, 1)):
         exact, epsilon = fine.epsilon(delta), quick.epsilon(delta)
         assert exact * (1 - 1e-9) <= epsilon <= exact * (1 + 1e-3)
-        whole, coarse = fine.above.aimed_at_delta(delta)[0], quick.above.aimed_at_delta(delta)[0]
+        whole, coarse = fine.aimed_at_delta(delta)[0], quick.aimed_at_delta(delta)[0]
         assert coarse.sums.nodes <= whole.sums.nodes / at_least and coarse.step >= whole.step * at_least
         assert fine.delta(epsilon) <= quick.delta(epsilon) <= fine.delta(epsilon) * 1.01
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shoal.numerics.privacy_losses import dominated, dominating
-from shoal.numerics.profile_grid import Mesh, each, grid_of, remembered
+from shoal.numerics.profile_grid import Mesh, dominated, dominating, each, grid_of, remembered
 from shoal.pairs import ClonePair, Family
 from tests.oracles import exact
 
@@ -65,7 +64,7 @@ def test_knots_are_few_and_lie_where_they_matter(reports: int, local_epsilon: fl
         )
         assert np.all(np.diff(grid.knots) > 0)
         low, high = (
-            float(np.log1p((losses.masses * np.expm1(tilt * losses.points)).sum()))
+            float(np.log1p((losses.masses * np.expm1(tilt * losses.values)).sum()))
             for losses in (dominated(grid), dominating(grid))
         )  # fmt: skip
         return low, high, len(grid.upper)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
 from shoal.amplification.gaussian_clones import GaussianClonesProfile
-from shoal.numerics.gaussian_clone_delta import gaussian_clones
+from shoal.numerics.allocated_delta import gaussian_clones
 from shoal.numerics.normal import gaussian_delta
 from shoal.pairs import LikelihoodPair, RatioPair
 from shoal.pairs.likelihoods import Likelihoods
@@ -40,6 +40,19 @@ def test_two_reports(above: float, below: float, log_ratio: float, epsilon: floa
     exact = (2 * (1 - share) * one + share * two) / 2
     found = gaussian_clones(above, below, log_ratio, 2, epsilon, tail=TAIL)
     assert exact * (1 - 1e-4) - 1e-11 <= found <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("above", "below"), [(1.5, 1.5), (2.0, 0.0), (0.0, 2.0)])
+@pytest.mark.parametrize(("log_ratio", "epsilon"), [(0.3, 0.2), (2.0, 1.5), (4.0, 4.0)])
+def test_two_reports_with_less_noise(above: float, below: float, log_ratio: float, epsilon: float) -> None:
+    values, probabilities = _values(above, below, epsilon)
+    share = math.exp(-log_ratio)
+    one = float((probabilities * np.maximum(values, 0.0)).sum())
+    two = float((probabilities[:, None] * probabilities * np.maximum(values[:, None] + values, 0.0)).sum())
+    exact = (2 * (1 - share) * one + share * two) / 2
+    found = gaussian_clones(above, below, log_ratio, 2, epsilon, tail=TAIL)
+    assert exact * (1 - 1e-4) <= found <= exact * 1.02 + 2e-12
 
 
 def test_distances_that_it_does_not_know() -> None:

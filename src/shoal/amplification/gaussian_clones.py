@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.gaussian_clone_delta import clone_variance, gaussian_clones
+from shoal.numerics.allocated_delta import clone_variance, gaussian_clones
 from shoal.numerics.normal import gaussian_delta
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.pairs import gaussian_guess

@@ -1,5 +1,6 @@
 """The clones pair through its privacy-loss distribution, as Koskela, Heikkilä and Honkela do it."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,8 +10,8 @@ from numpy.typing import NDArray
 from shoal.amplification.shuffling_bound import ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
-from shoal.numerics.privacy_losses import SummedLosses, natural_step
-from shoal.numerics.profile_grid import DeltaGrid, Mesh
+from shoal.numerics.convolution import SummedLosses
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, short
 from shoal.pairs import ClonePair
 
 __all__ = ["KoskelaProfile"]
@@ -19,6 +20,8 @@ _DEPTH = 50.0
 _SMALLEST = 1e-14
 """A smaller δ is below what the grid reaches; the pair itself is asked then."""
 _TOLERANCE = 1e-7
+_FINENESS = 20
+"""Grid points per standard deviation of the loss, every one of them a knot: time, or δ."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +49,21 @@ class KoskelaProfile:
             return 0.0
         if self._extreme:
             return self._pair.delta(epsilon)
-        value = _losses(self.reports, self.local_epsilon).delta(epsilon)
+        value = _losses(self.reports, self.local_epsilon).above.delta(epsilon)
         return min(1.0, value) if value > _SMALLEST else self._pair.delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up."""
         if self._extreme or delta < _SMALLEST:
             return self._pair.epsilon(delta)
-        return min(_losses(self.reports, self.local_epsilon).epsilon(delta), self.local_epsilon)
+        return min(_losses(self.reports, self.local_epsilon).above.epsilon(delta), self.local_epsilon)
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""
         if self._extreme or delta < _SMALLEST:
             return self._pair.bracket(delta)
         upper = self.epsilon(delta)
-        lower = _losses(self.reports, self.local_epsilon).least_epsilon(delta) if upper else 0.0
+        lower = _losses(self.reports, self.local_epsilon).below.least_epsilon(delta) if upper else 0.0
         return min(upper, lower), upper
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
@@ -78,8 +81,9 @@ class KoskelaProfile:
 @lru_cache(maxsize=16)
 def _losses(reports: int, local_epsilon: float) -> SummedLosses:
     pair = KoskelaProfile(reports, local_epsilon)._pair
-    step = natural_step(pair.delta(0.0), local_epsilon)
-    return SummedLosses.of([(pair.grid(Mesh(step, local_epsilon, _DEPTH, _TOLERANCE)), 1)])
+    spread = min(math.sqrt(2 * math.pi) * pair.delta(0.0), local_epsilon)
+    step = short(local_epsilon / math.ceil(_FINENESS * local_epsilon / spread))
+    return SummedLosses(((pair.grid(Mesh(step, local_epsilon, _DEPTH, _TOLERANCE)), 1),))
 
 
 register(

@@ -76,22 +76,30 @@ class _Advanced(UpperProfile):
         whole = LossProfile(self.rounds)
         if epsilon >= whole.ceiling:
             return whole.floor
-        low, high, room = -20.0, 0.0, self.epsilon(1.0) - epsilon
+        low = -20.0
+        high = 0.0
+        room = self.epsilon(1.0) - epsilon
         if room > 0:
             return 1.0
         while (excess := self.epsilon(math.exp(low)) - epsilon) <= 0:
-            low, high, room = 2 * low, low, excess
+            high = low
+            room = excess
+            low = 2 * low
             if math.exp(low) < SMALLEST_DELTA:
                 return SMALLEST_DELTA
         while high - low > 1e-3:
             # ε falls with ln δ like a square root: a secant on squares, kept inside the bracket.
-            share = (excess + epsilon) ** 2 - epsilon**2, epsilon**2 - (room + epsilon) ** 2
-            middle = low + (high - low) * min(0.9, max(0.1, share[0] / max(share[0] + share[1], 1e-300)))
+            above = (excess + epsilon) ** 2 - epsilon**2
+            below = epsilon**2 - (room + epsilon) ** 2
+            share = above / max(above + below, 1e-300)
+            middle = low + (high - low) * min(0.9, max(0.1, share))
             height = self.epsilon(math.exp(middle)) - epsilon
             if height <= 0:
-                high, room = middle, height
+                high = middle
+                room = height
             else:
-                low, excess = middle, height
+                low = middle
+                excess = height
         return min(1.0, math.exp(high) * _UP)
 
     def _summed_up(self, delta: float, share: float) -> tuple[tuple[Round, ...], float]:

@@ -62,8 +62,12 @@ def entry_of(record: Any, where: str) -> Entry:
     try:
         if not isinstance(record, dict) or record.keys() != {"time", "label", "rounds"}:
             raise ParameterError("an entry has time, label and rounds, and nothing else")
-        time, label, parts, rounds = datetime.fromisoformat(record["time"]), record["label"], record["rounds"], []
-        line = isinstance(label, str) and label.isprintable()  # as `record` takes it; half a letter cannot be written
+        time = datetime.fromisoformat(record["time"])
+        label = record["label"]
+        parts = record["rounds"]
+        rounds = []
+        # As `record` takes it; half a letter cannot be written.
+        line = isinstance(label, str) and label.isprintable()
         if time.utcoffset() != timedelta(0) or not line or not (isinstance(parts, list) and parts):
             raise ParameterError(
                 "time must be in UTC, label a line of text, and rounds a list with something in it", "time"

@@ -54,7 +54,8 @@ class Memory:
     """
 
     def __init__(self, records: tuple[Record, ...] = (), budget: Record | None = None) -> None:
-        self._records, self._budget = records, budget
+        self._records = records
+        self._budget = budget
         self._lock = threading.Lock()
 
     @classmethod
@@ -79,7 +80,8 @@ class Memory:
 
     def append(self, record: Record, budget: Record | None = None) -> None:
         """Add an entry, and store the budget if one is given; only under the lock."""
-        self._records, self._budget = (*self._records, record), budget or self._budget
+        self._records = (*self._records, record)
+        self._budget = budget or self._budget
 
 
 class Journal:
@@ -108,7 +110,8 @@ class Journal:
         self.path = Path(os.path.realpath(path))
         self._lock_path = self.path.with_name(self.path.name + ".lock")
         self._new_path = self.path.with_name(self.path.name + ".new")
-        self._check, self._check_budget = check, check_budget
+        self._check = check
+        self._check_budget = check_budget
         self._seen = _Content(b"", None, ())
         with _explained(f"open {self.path}", "nothing was recorded"):
             self.path.parent.stat()  # a folder that does not exist is reported now, and not when a round is recorded
@@ -150,7 +153,8 @@ class Journal:
     def append(self, record: Record, budget: Record | None = None) -> None:
         """Add an entry, and store the budget if one is given, for good when this returns; only under the lock."""
         before = self._content()
-        records, budget = (*before.records, record), budget or before.budget
+        records = (*before.records, record)
+        budget = budget or before.budget
         data = _written(budget, records)
         self._replace(data)
         self._seen = _Content(data, budget, records)
@@ -217,7 +221,8 @@ def _parsed(data: bytes, path: Path | str) -> _Content:
         content = parsed(data)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f'"format" must be "{FORMAT}"')
-        version, entries = content.get("version"), content.get("entries")
+        version = content.get("version")
+        entries = content.get("entries")
         if type(version) is int and version > VERSION:
             raise ValueError(f"version {version}, of a newer shoal: upgrade, this one reads version {VERSION}")
         if type(version) is not int or version != VERSION:

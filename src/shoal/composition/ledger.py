@@ -134,7 +134,8 @@ class Ledger(Shown):
         This is not what another round may cost: ε is not additive, and rounds together cost less than their sum.
         Whether a round still fits is what `affords` answers exactly.
         """
-        epsilon, spent = non_negative(epsilon=epsilon), self.spent(delta)
+        epsilon = non_negative(epsilon=epsilon)
+        spent = self.spent(delta)
         return max(0.0, math.nextafter(epsilon - spent, -math.inf)) if spent else epsilon
 
     def affords(
@@ -181,7 +182,8 @@ class Ledger(Shown):
         asked = Budget(epsilon, delta, planned)
         entry = _new_entry(curve, label, times)
         with self._journal.lock():
-            before, limit = self._rounds(), self._settled(asked)
+            before = self._rounds()
+            limit = self._settled(asked)
             if not limit.reached(before + entry.rounds) <= limit.epsilon:
                 raise BudgetError(limit.refusal(before, rounds_of(curve, 1), whole(times=times)))
             self._journal.append(entry.to_dict(), limit.to_dict())
@@ -242,7 +244,8 @@ class Ledger(Shown):
 
     def chart(self) -> Chart:
         """Return ε after each of some entries, and the budget, if there is one."""
-        entries, limit = self.entries, self.limit
+        entries = self.entries
+        limit = self.limit
         budget = Budget(0.0, 1e-6, planned=True) if limit is None else limit
         counts = sorted({round(len(entries) * index / _POINTS) for index in range(_POINTS + 1)})
         rounds = [tuple(part for entry in entries[:count] for part in entry.rounds) for count in counts]

@@ -21,8 +21,8 @@ from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.composition.composition_method import CompositionMethod, Round, total_local_epsilon
 from shoal.errors import NoPairError, UnreachableError
-from shoal.numerics.privacy_losses import SummedLosses, short
-from shoal.numerics.profile_grid import DeltaGrid, Mesh
+from shoal.numerics.convolution import SummedLosses
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, short
 from shoal.privacy_profile import Gridded, Profile, UpperProfile
 from shoal.progress import progress
 from shoal.rounding import up
@@ -94,7 +94,7 @@ class LossProfile:
         log_delta = 0.5 * max(epsilon - variance / 2, 0.0) ** 2 / max(variance, 1e-300)
 
         def solve(sums: SummedLosses) -> tuple[float, float]:
-            return epsilon, sums.delta(epsilon)
+            return epsilon, sums.above.delta(epsilon)
 
         answer = _composed(self.rounds, solve, min(log_delta + _OFFSET, _DEEPEST), _DEPTH)
         return min(1.0, max(answer.delta, SMALLEST_DELTA))
@@ -164,7 +164,7 @@ def _answer(rounds: tuple[Round, ...], delta: float) -> _Answer:
     """Return ε(δ) of all rounds, which is infinite where infinite losses alone have this δ."""
 
     def solve(sums: SummedLosses) -> tuple[float, float]:
-        return math.inf if sums.above.infinite >= delta else sums.epsilon(delta), delta
+        return math.inf if sums.above.infinite >= delta else sums.above.epsilon(delta), delta
 
     log_delta = -math.log(delta)
     depth = log_delta + math.log(sum(part.times for part in rounds)) + _CLEAR
@@ -175,10 +175,10 @@ def _answer(rounds: tuple[Round, ...], delta: float) -> _Answer:
 def _least_epsilon(rounds: tuple[Round, ...], delta: float) -> float:
     """Return ε(δ) of all rounds, rounded down; from more knots where it is far from the upper end."""
     answer = _answer(rounds, delta)
-    least = answer.sums.least_epsilon(delta)
+    least = answer.sums.below.least_epsilon(delta)
     if least < (1 - _WIDE) * answer.epsilon < math.inf:
         mesh = answer.mesh._replace(goal=answer.mesh.goal / _FINER)
-        least = max(least, _summed(rounds, mesh).least_epsilon(delta))
+        least = max(least, _summed(rounds, mesh).below.least_epsilon(delta))
     return least
 
 
@@ -208,7 +208,7 @@ def _composed(
         if math.isinf(epsilon):
             break
         delta = min(max(answer, SMALLEST_DELTA), 0.5)
-        slope = sums.steepness(epsilon, delta)
+        slope = sums.above.steepness(epsilon, delta)
         # Infinite losses are to be negligible, if a deeper grid has fewer of them.
         deeper = math.exp(-_CLEAR / 2) * delta < sums.above.infinite < infinite
         if mesh.goal == _GOAL and not deeper and 1 / _NEAR <= slope / tilt <= _NEAR:
@@ -253,7 +253,7 @@ def _near_power(value: float) -> float:
 def _summed(rounds: tuple[Round, ...], mesh: Mesh) -> SummedLosses:
     """Return the losses of all rounds, added up."""
     shown = progress(rounds, total=len(rounds), label="rounds") if len(rounds) > 1 else rounds
-    return SummedLosses.of((_grid(part, mesh), part.times) for part in shown)
+    return SummedLosses(tuple((_grid(part, mesh), part.times) for part in shown))
 
 
 def _grid(part: Round, mesh: Mesh) -> DeltaGrid:

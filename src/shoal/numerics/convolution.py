@@ -1,4 +1,4 @@
-"""δ(ε) of many rounds: the privacy losses of the rounds add up (docs/theory/composition.md, section 5).
+"""δ(ε) of many rounds: privacy losses add up (docs/theory/composition.md, sections 2 and 5).
 
 The losses lie on multiples of a step h. The sum over nodes of `lattice` with the hockey-stick
 kernel is an upper bound of δ at every grid point, for every tilt θ and number of nodes N; less a
@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +23,11 @@ from shoal.numerics.lattice import (
     hockey_stick,
     node_sum,
 )
-from shoal.rounding import LARGEST_POWER, down, up
+from shoal.numerics.profile_grid import DeltaGrid, dominated, dominating
+from shoal.rounding import LARGEST_POWER, down, slack, up
 from shoal.searches import lowest
 
-if TYPE_CHECKING:
-    from shoal.numerics.privacy_losses import Losses
-
-__all__ = ["Convolution", "TiltedSum", "between", "crossing"]
+__all__ = ["Convolution", "SummedLosses", "TiltedSum", "crossing"]
 
 _MANY_NODES = 1 << 17
 """For more nodes the lattice is made coarser, which is faster, as far as `_RESOLVED` allows."""
@@ -39,9 +36,11 @@ _RESOLVED = 5e-5
 _BELOW = 6.0
 """How many standard deviations below the mean of all losses the ε in question may be, at most."""
 _STRIDE = 16
-"""Steps in search of ε are at most this part of it, because bounds are only good near their aim."""
+"""Steps in search of ε are at most this part of it, as bounds are only good near their aim."""
 _TABULATED = 32
 """If more than this part of the nodes is kept, a table is faster than a sum for each point."""
+_MOVED = 0.02
+"""The slope of log δ is taken between ε and (1 + this)·ε: nearer, rounding shows."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +69,37 @@ class TiltedSum:
         """The distance h of grid points."""
         return self.sums.step
 
-    @property
-    def tilt(self) -> float:
-        """The tilt θ."""
-        return self.sums.tilt
-
     def upper(self, index: int) -> float:
         """Return an upper bound of δ at the grid point `index`."""
         at = np.array([index])
-        return float(self.sums.upper(at, self._at(at))[0]) + self.infinite
+        (bound,) = self.sums.upper(at, self._at(at)).tolist()
+        return float(bound) + self.infinite
 
     def lower(self, index: int) -> float:
         """Return a lower bound of δ at the grid point `index`."""
         at = np.array([index])
-        return max(0.0, float(self.sums.lower(at, self._at(at))[0]) - self._aliases(index))
+        (bound,) = self.sums.lower(at, self._at(at)).tolist()
+        return max(0.0, float(bound) - self._aliases(index))
+
+    def between(self, epsilon: float) -> float:
+        """Return an upper bound of δ at any ε: between two grid points δ is linear in e^ε."""
+        # λ = (e^{ε − jh} − 1)/(e^h − 1), rounded down: δ falls, so that less of λ is safe.
+        index = math.floor(epsilon / self.step)
+        past = max(down(epsilon, roundings=4) - index * self.step, 0.0)
+        share = min(1.0, math.expm1(past) / math.expm1(self.step))
+        first = (1 - share) * self.upper(index)
+        second = share * self.upper(index + 1)
+        return up(first + second, roundings=8)
+
+    def steepness(self, epsilon: float) -> float:
+        """Return about −d log δ/dε at ε, which is the tilt of a sum without heavy tails."""
+        index = max(0, math.floor(epsilon / self.step))
+        move = math.ceil(_MOVED * (index + 1))
+        near = self.upper(index)
+        far = self.upper(index + move)
+        if not near > far > 0:
+            return self.sums.tilt
+        return math.log(near / far) / (move * self.step)
 
     def _at(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         if _TABULATED * len(self.sums.places) > self.sums.nodes:
@@ -96,17 +112,18 @@ class TiltedSum:
 
     def _aliases(self, index: int) -> float:
         """Return a bound of the terms l ≠ 0 of (9), over e^{θjh}."""
+        tilt = self.sums.tilt
         period = self.sums.nodes * self.step
         # Below, δ ≤ 1: a geometric series.
-        below = math.exp(-self.tilt * period) / -math.expm1(-self.tilt * period)
+        below = math.exp(-tilt * period) / -math.expm1(-tilt * period)
         if index + self.sums.nodes >= self.greatest:
             return 1.001 * below
         # Above, δ ≤ exp(κ − τx) (10): another one, for the best τ.
         beyond = math.inf
         for steeper, log_moment in self.above:
-            exponent = log_moment - steeper * (index * self.step + period) + self.tilt * period
+            exponent = log_moment - steeper * (index * self.step + period) + tilt * period
             first = math.exp(min(exponent, LARGEST_POWER))
-            beyond = min(beyond, first / -math.expm1((self.tilt - steeper) * period))
+            beyond = min(beyond, first / -math.expm1((tilt - steeper) * period))
         return 1.001 * (below + beyond)
 
 
@@ -115,13 +132,18 @@ class Convolution:
 
     Parameters
     ----------
-    rounds : iterable of tuple of (Losses, int)
+    rounds : iterable of tuple of (LatticeMeasure, int)
         The losses of a round, and how many such rounds there are.
     from_above : bool
         Whether only upper bounds are asked for, which a coarser lattice has, too.
     """
 
-    def __init__(self, rounds: "Iterable[tuple[Losses, int]]", *, from_above: bool = False) -> None:
+    def __init__(
+        self,
+        rounds: Iterable[tuple[LatticeMeasure, int]],
+        *,
+        from_above: bool = False,
+    ) -> None:
         self.rounds = tuple(rounds)
         self.from_above = from_above
         self.step = self.rounds[0][0].step
@@ -131,26 +153,49 @@ class Convolution:
         self.mean = sum(times * losses.mean for losses, times in self.rounds)
         self.greatest = sum(times * losses.reach for losses, times in self.rounds)
         # No exponential of a tilt times a loss overflows.
-        reach = self.step * (1 + max(losses.reach for losses, _ in self.rounds))
-        self._steepest = LARGEST_POWER / reach
+        reach = 1 + max(losses.reach for losses, _ in self.rounds)
+        self._steepest = LARGEST_POWER / (self.step * reach)
         self._longest = math.inf
         self._last: tuple[float, TiltedSum, float] | None = None
         # (7): some round is infinite. The masses of a round may sum to slightly more than one.
         excess = sum(times * max(0.0, losses.total - 1) for losses, times in self.rounds)
         shares = sum(times * losses.infinite for losses, times in self.rounds)
-        self.infinite = shares * math.exp(excess) * (1 + 1e-12) if excess < 700 else math.inf
+        self.infinite = math.inf
+        if excess < LARGEST_POWER:
+            self.infinite = shares * math.exp(excess) * (1 + 1e-12)
 
-    @cached_property
-    def _parts(self) -> list[tuple[LatticeMeasure, int]]:
-        parts = []
-        for losses, times in self.rounds:
-            measure = LatticeMeasure(losses.step, losses.positions, losses.log_masses)
-            parts.append((measure, times))
-        return parts
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up; it may be more than 1."""
+        tilted = self.aimed_at_epsilon(epsilon)
+        if not self._followed(tilted, epsilon):
+            return self.delta(epsilon)
+        return tilted.between(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up."""
+        tilted, guess = self.aimed_at_delta(delta)
+        tilt = tilted.sums.tilt
+        epsilon = crossing(tilted.upper, delta, guess, tilted.step, tilt=tilt)
+        if math.isfinite(epsilon) and not self._followed(tilted, epsilon):
+            return self.epsilon(delta)
+        return up(epsilon, roundings=8)
+
+    def least_epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded down; zero where no lower bound of δ is known."""
+        if self.greatest == 0:
+            return 0.0
+        tilted, guess = self.aimed_at_delta(delta)
+        tilt = tilted.sums.tilt
+        epsilon = crossing(tilted.lower, delta, guess, tilted.step, tilt=tilt)
+        return epsilon * (1 - slack(8))
+
+    def steepness(self, epsilon: float, delta: float) -> float:
+        """Return about −d log δ/dε at ε = ε(δ)."""
+        return self.aimed_at_delta(delta)[0].steepness(epsilon)
 
     def log_moment(self, tilt: float) -> float:
         """Return the logarithm of E[e^{θL}] over the finite losses of all rounds."""
-        return sum(times * measure.log_moment(tilt) for measure, times in self._parts)
+        return sum(times * losses.log_moment(tilt) for losses, times in self.rounds)
 
     def tilt_at_delta(self, delta: float) -> tuple[float, float]:
         """Return the tilt that is best where δ(ε) is near `delta`, and a rough ε there."""
@@ -181,13 +226,15 @@ class Convolution:
         # Losses are nearly normal as a rule: δ near 1e-2 has a tilt of some three over the spread.
         middle = math.log(3 / self.spread)
         highest = math.log(self._steepest)
-        return lowest(exponent, min(middle, highest) - 8, min(middle + 8, highest), within=0.02)
+        low = min(middle, highest) - 8
+        return lowest(exponent, low, min(middle + 8, highest), within=0.02)
 
     def aimed_at_delta(self, delta: float) -> tuple[TiltedSum, float]:
         """Return a sum that is accurate where δ(ε) is near `delta`, and a rough ε there."""
         if self._last is None or self._last[0] != delta:
             tilt, guess = self.tilt_at_delta(delta)
-            self._last = delta, self._aimed(tilt, -math.log(delta), guess), guess
+            tilted = self._aimed(tilt, -math.log(delta), guess)
+            self._last = delta, tilted, guess
         return self._last[1:]
 
     def aimed_at_epsilon(self, epsilon: float) -> TiltedSum:
@@ -195,13 +242,15 @@ class Convolution:
         tilt, minus_log_delta = self.tilt_at_epsilon(epsilon)
         return self._aimed(tilt, 5 + minus_log_delta, epsilon)
 
-    def followed(self, tilted: TiltedSum, steepness: float, epsilon: float) -> bool:
+    def _followed(self, tilted: TiltedSum, epsilon: float) -> bool:
         """Return whether ε is barely larger on the lattice of this sum; if not, the next is finer.
 
-        `steepness` is −d log δ/dε at ε. Rare large losses let a tilt be less than that.
+        Rare large losses let a tilt be less than −d log δ/dε.
         """
-        longest = self._longest_step(steepness, epsilon)
-        if tilted.step == self.step or tilted.step <= 1.5 * longest:
+        if tilted.step == self.step:
+            return True
+        longest = self._longest_step(tilted.steepness(epsilon), epsilon)
+        if tilted.step <= 1.5 * longest:
             return True
         self._longest = longest
         self._last = None
@@ -223,34 +272,73 @@ class Convolution:
         below, beyond = clear_period(tilt, (log_delta, log_delta), nearest, above)
         # Nothing is above the largest loss.
         period = max(below, min(beyond, self.greatest * self.step))
-        nodes = min(1 << max(6, math.ceil(math.log2(period / self.step))), MOST_NODES)
+        octaves = max(6, math.ceil(math.log2(period / self.step)))
+        nodes = min(1 << octaves, MOST_NODES)
         longest = min(self._longest_step(tilt, epsilon), self._longest)
         allowed = math.floor(math.log2(longest / self.step))
         halvings = min(allowed, math.ceil(math.log2(nodes / _MANY_NODES)))
         if self.from_above and halvings > 0:
-            rounds = ((losses.coarsened(halvings), times) for losses, times in self.rounds)
-            return Convolution(rounds)._aimed(tilt, minus_log_delta, epsilon)
-        sums = node_sum(self._parts, tilt, nodes, hockey_stick(self.step))
+            coarser = [(_coarsened(losses, halvings), times) for losses, times in self.rounds]
+            return Convolution(coarser)._aimed(tilt, minus_log_delta, epsilon)
+        sums = node_sum(self.rounds, tilt, nodes, hockey_stick(self.step))
         return TiltedSum(sums, self.infinite, above, self.greatest)
 
 
-def between(bound: Callable[[int], float], epsilon: float, step: float) -> float:
-    """Return δ between two grid points, where it is linear in e^ε."""
-    # λ = (e^{ε − jh} − 1)/(e^h − 1), rounded down: δ falls, so that less of λ is safe.
-    index = math.floor(epsilon / step)
-    past = max(down(epsilon, roundings=4) - index * step, 0.0)
-    share = max(0.0, min(1.0, math.expm1(past) / math.expm1(step)))
-    return up((1 - share) * bound(index) + share * bound(index + 1), roundings=8)
+def _coarsened(losses: LatticeMeasure, halvings: int) -> LatticeMeasure:
+    """Return losses on a lattice with 2^halvings times the step, with at least the same H.
+
+    A mass goes to the two points next to it with the mean of e^−L kept (section 5, a coarser
+    lattice): H(t) is the mean of (1 − t·e^−L)₊, which is convex in e^−L.
+    """
+    width = losses.step * (1 << halvings)
+    past = losses.positions - ((losses.positions >> halvings) << halvings)
+    distances = losses.step * past
+    whole = math.expm1(-width)
+    right = np.expm1(-distances) / whole
+    left = np.exp(-distances) * np.expm1(distances - width) / whole
+    return losses.split(halvings, losses.masses * left, losses.masses * right, roundings=32)
 
 
-def crossing(bound: Callable[[int], float], delta: float, guess: float, step: float, *, tilt: float) -> float:
+@dataclass(frozen=True, eq=False)
+class SummedLosses:
+    """A sum of losses that is at least that of all rounds, and one that is at most that.
+
+    Attributes
+    ----------
+    rounds : tuple of tuple of (DeltaGrid, int)
+        Bounds of δ(ε) of each round, and its multiplicity.
+    """
+
+    rounds: tuple[tuple[DeltaGrid, int], ...]
+
+    @cached_property
+    def above(self) -> Convolution:
+        """The sum from above."""
+        losses = [(dominating(grid), times) for grid, times in self.rounds]
+        return Convolution(losses, from_above=True)
+
+    @cached_property
+    def below(self) -> Convolution:
+        """The sum from below, which only a bracket needs."""
+        return Convolution([(dominated(grid), times) for grid, times in self.rounds])
+
+
+def crossing(
+    bound: Callable[[int], float],
+    delta: float,
+    guess: float,
+    step: float,
+    *,
+    tilt: float,
+) -> float:
     """Return the ε where the bound, linear in e^ε between grid points, falls to δ.
 
-    The logarithm of the bound falls about as fast as the tilt says, so that few steps and secants lead
-    to the two grid points next to ε. Steps go from the guess into one direction, since bounds are
-    useless far from their aim.
+    The logarithm of the bound falls about as fast as the tilt says, so that few steps and secants
+    lead to the two grid points next to ε. Steps go from the guess into one direction, since bounds
+    are useless far from their aim.
     """
-    low = -1  # where the bound exceeds δ, and where it does not, if that is known
+    # Where the bound exceeds δ, and where it does not, if that is known.
+    low = -1
     high = math.inf
     above = math.inf
     below = 0.0

@@ -1,8 +1,15 @@
-"""Bounds of δ(ε) at the knots of a grid, from which the privacy losses of a round are made.
+"""Bounds of δ(ε) at the knots of a grid, and the privacy losses of a round that follow from them.
 
-Every choice of knots gives valid losses (docs/theory/composition.md, sections 3 and 4), so the
-choice decides about tightness alone. There is one rule for it (section 4.1): cells are divided
-until the losses from above and from below agree at the tilts of the question.
+H(t) = D_t(P‖Q) is convex in t = e^x, and a loss distribution on the lattice x = ih has an H that
+is linear in t between its points (docs/theory/composition.md):
+
+* *dominating* losses connect the dots of upper bounds of H (section 3);
+* *dominated* losses come from a polygon below H (section 4).
+
+For t < 1, H(t) is 1 − t + t·H(1/t) of the exchanged pair (1), which is the same pair where δ is
+that of both directions. Every choice of knots gives valid losses, so it decides about tightness
+alone. There is one rule for it (section 4.1): cells are divided until the losses from above and
+from below agree at the tilts of the question.
 """
 
 import math
@@ -14,6 +21,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.contour import positive_parts
+from shoal.numerics.lattice import LatticeMeasure
 from shoal.numerics.summand import Summand
 from shoal.rounding import slack, up
 
@@ -21,11 +29,13 @@ __all__ = [
     "Brackets",
     "DeltaGrid",
     "Mesh",
-    "cell_gaps",
     "distribution_brackets",
+    "dominated",
+    "dominating",
     "each",
     "grid_of",
     "remembered",
+    "short",
 ]
 
 _MOST_POINTS = 1 << 20
@@ -53,6 +63,9 @@ _ROWS = 16
 _USELESS = 2.0
 """Bounds of δ with a larger ratio are computed again from nodes of their own."""
 
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
 
 class DeltaGrid(NamedTuple):
     """Bounds of δ at knots, which are points of the lattice 0, h, 2h and so on.
@@ -76,16 +89,21 @@ class DeltaGrid(NamedTuple):
     """
 
     step: float
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    positions: NDArray[np.int64] | None = None
+    lower: Array
+    upper: Array
+    positions: IntArray | None = None
     backward: "DeltaGrid | None" = None
-    below: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    below: Callable[[Array], Array] | None = None
 
     @property
-    def knots(self) -> NDArray[np.int64]:
+    def knots(self) -> IntArray:
         """The knots in units of h."""
         return np.arange(len(self.upper)) if self.positions is None else self.positions
+
+    @property
+    def points(self) -> Array:
+        """The ε at the knots."""
+        return np.asarray(self.step * self.knots, dtype=np.float64)
 
 
 class Mesh(NamedTuple):
@@ -127,12 +145,12 @@ class Mesh(NamedTuple):
         farthest = min(self.ceiling, _FARTHEST)
         return min(math.ceil(min(farthest / self.step, _MOST_POINTS)) + 1, _MOST_POINTS)
 
-    def points(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def points(self, positions: IntArray) -> Array:
         """Return the ε at these positions, exactly if the step has at most 32 bits."""
         return np.asarray(self.step * positions, dtype=np.float64)
 
 
-Brackets = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+Brackets = Callable[[Array], tuple[Array, Array]]
 """Lower and upper bounds of δ at each of some ε, ascending."""
 
 
@@ -169,7 +187,7 @@ def _first_grid(brackets: Brackets, mesh: Mesh) -> DeltaGrid:
     return DeltaGrid(mesh.step, lower, upper, positions)
 
 
-def _first_knots(most: int) -> NDArray[np.int64]:
+def _first_knots(most: int) -> IntArray:
     """Return positions below `most` whose distances grow, with the last two of all points."""
     positions = [0]
     while positions[-1] < most - 1:
@@ -180,43 +198,48 @@ def _first_knots(most: int) -> NDArray[np.int64]:
     return np.unique(np.array(positions, dtype=np.int64))
 
 
-def _added_knots(grid: DeltaGrid, mesh: Mesh) -> NDArray[np.int64]:
+def _added_knots(grid: DeltaGrid, mesh: Mesh) -> IntArray:
     """Return the knots that divide the cells which keep the two ends apart."""
     room = np.diff(grid.knots)
     if not mesh.goal or not np.any(room > 1):
         return np.zeros(0, dtype=np.int64)
     if len(room) < 2:
         return np.arange(1, int(grid.knots[-1]))
-    points = mesh.points(grid.knots)
+    points = grid.points
     # More knots cannot repair the error at the knots themselves.
-    gaps = np.maximum(cell_gaps(points, grid.upper, grid.upper) - mesh.tolerance * grid.upper[1:], 0.0)
+    ends = grid.upper[1:]
+    gaps = _cell_gaps(points, grid.upper, grid.upper) - mesh.tolerance * ends
+    gaps = np.maximum(gaps, 0.0)
     shares = np.zeros(len(room))
     following = np.zeros(len(room))
     for tilt in mesh.tilts:
         share, integrals = _shares(points, grid.upper, gaps, tilt, mesh)
         shares = np.maximum(shares, share)
-        following = np.maximum(following, np.cumsum(integrals[::-1])[::-1])
+        rest = np.cumsum(integrals[::-1])[::-1]
+        following = np.maximum(following, rest)
     parts = _parts(shares, np.minimum(room, _MOST_PARTS))
     # A cell whose gap exceeds the lower bound of δ ends the losses from below.
-    steep = (gaps > _STEEP * grid.upper[1:]) & (grid.lower[:-1] > 0) & (room > 1)
-    steep &= (grid.upper[1:] > math.exp(-mesh.depth)) & (following > _NEGLIGIBLE)
+    steep = (gaps > _STEEP * ends) & (grid.lower[:-1] > 0)
+    steep &= (ends > math.exp(-mesh.depth)) & (following > _NEGLIGIBLE)
+    steep &= room > 1
     parts[steep] = np.maximum(parts[steep], 2)
-    added = [
-        grid.knots[cell] + room[cell] * np.arange(1, parts[cell]) // parts[cell]
-        for cell in np.flatnonzero(parts > 1).tolist()
-    ]
-    return np.concatenate(added) if added else np.zeros(0, dtype=np.int64)
+    added = [np.zeros(0, dtype=np.int64)]
+    for cell in np.flatnonzero(parts > 1).tolist():
+        parts_of_room = room[cell] * np.arange(1, parts[cell]) // parts[cell]
+        added.append(grid.knots[cell] + parts_of_room)
+    return np.concatenate(added)
 
 
 def _shares(
-    points: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    gaps: NDArray[np.float64],
+    points: Array,
+    upper: Array,
+    gaps: Array,
     tilt: float,
     mesh: Mesh,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Array, Array]:
     """Return what the gap in each cell, and δ itself, add to E[e^θL], over what the goal allows."""
-    weights = np.exp(np.minimum(tilt * points, mesh.height)) + np.exp(-(tilt + 1) * points)
+    weights = np.exp(np.minimum(tilt * points, mesh.height))
+    weights += np.exp(-(tilt + 1) * points)
     # The integral (6a) over each cell.
     widths = tilt * (tilt + 1) * np.diff(points)
     heights = weights * np.maximum(upper - upper[-1], 0.0)  # without infinite losses
@@ -228,7 +251,7 @@ def _shares(
     return np.minimum(shares, _MOST_SHARE), integrals / allowed
 
 
-def _parts(shares: NDArray[np.float64], most: NDArray[np.int64]) -> NDArray[np.int64]:
+def _parts(shares: Array, most: IntArray) -> IntArray:
     """Return into how many parts, up to `most`, to divide each cell so that all add at most one.
 
     A cell divided by p adds p² times less. For a given number of knots the sum is least for p
@@ -241,13 +264,12 @@ def _parts(shares: NDArray[np.float64], most: NDArray[np.int64]) -> NDArray[np.i
     if divisible.sum() <= allowed:
         return np.ones(len(shares), dtype=np.int64)
     roots = np.cbrt(divisible)
-    parts = np.ceil(roots * math.sqrt(float(roots.sum()) / (_SPARE * allowed)))
+    scale = math.sqrt(float(roots.sum()) / (_SPARE * allowed))
+    parts = np.ceil(roots * scale)
     return np.asarray(np.clip(parts, 1, most), dtype=np.int64)
 
 
-def cell_gaps(
-    points: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _cell_gaps(points: Array, lower: Array, upper: Array) -> Array:
     """Return k of (6): how far the chord of the lower bounds may lie above δ, in each cell.
 
     δ is convex in e^ε, and therefore above the chords of the two neighbouring cells, continued.
@@ -257,7 +279,8 @@ def cell_gaps(
     ratios = np.exp(np.diff(points))
     widths = np.expm1(np.diff(points))
     first = math.exp(-points[1])
-    before = np.concatenate(([1 - first + first * upper[1]], upper[:-2]))
+    mirrored = 1 - first + first * upper[1]
+    before = np.concatenate(([mirrored], upper[:-2]))
     beyond = np.append(upper[2:], 0.0)
     neighbours = widths[1:] * ratios[:-1] / widths[:-1]
     ratios_left = np.concatenate(([math.exp(points[1])], neighbours))
@@ -265,17 +288,159 @@ def cell_gaps(
     # α and β of (6), with their rounding added.
     rounding = slack(64) * (1 + ratios_left) * before
     drops = np.diff(lower)
-    left = np.maximum(drops + ratios_left * (before - lower[:-1]) + rounding, 0.0)
-    right = np.maximum(-drops + ratios_right * (beyond - lower[1:]) + rounding, 0.0)
+    left = drops + ratios_left * (before - lower[:-1]) + rounding
+    right = -drops + ratios_right * (beyond - lower[1:]) + rounding
+    left = np.maximum(left, 0.0)
+    right = np.maximum(right, 0.0)
     return np.asarray(left / np.maximum(left + right, 1e-320) * right)
+
+
+def dominating(grid: DeltaGrid) -> LatticeMeasure:
+    """Return losses whose δ(ε), alone and in every composition, is at least the true one."""
+    if grid.backward is None:
+        ahead = _Polygon.below(grid, _symmetric(grid, grid.upper))
+        return _losses(grid.step, ahead, ahead, from_above=True)
+    # Both directions have the same δ(0).
+    other = grid.backward
+    first = min(float(grid.upper[0]), float(other.upper[0]))
+    ahead = _Polygon.below(grid, np.append(first, grid.upper[1:]))
+    behind = _Polygon.below(other, np.append(first, other.upper[1:]))
+    return _losses(grid.step, ahead, behind, from_above=True)
+
+
+def dominated(grid: DeltaGrid) -> LatticeMeasure:
+    """Return losses whose δ(ε), alone and in every composition, is at most the true one."""
+    # No part of the polygon may lie beyond the largest loss.
+    count = 1 + int(np.flatnonzero(grid.upper).max(initial=0))
+    if count == 1 or grid.backward is not None:
+        nowhere = np.zeros(1, dtype=np.int64)
+        return LatticeMeasure(grid.step, nowhere, np.ones(1))
+    upper = grid.upper[:count]
+    points = grid.points[:count]
+    known = grid.lower[: count - 1]
+    if grid.below is not None:
+        known = grid.below(points[:-1])
+    lower = np.append(np.minimum(known, upper[:-1]), 0.0)
+    inside = DeltaGrid(grid.step, lower, upper, grid.knots[:count])
+    gaps = _cell_gaps(points, lower, upper)
+    # Lemma 4: the polygon passes below the chord by the gap of both neighbouring cells.
+    before = np.append(gaps[:1], gaps)
+    values = lower - np.maximum(np.append(gaps, 0.0), before)
+    negative = np.flatnonzero(values < 0)
+    if len(negative):
+        # Raising one knot to zero would lift the interval before it.
+        values[max(int(negative[0]) - 1, 0) :] = 0.0
+    polygon = _Polygon.below(inside, _symmetric(inside, values))
+    return _losses(grid.step, polygon, polygon, from_above=False)
+
+
+class _Polygon(NamedTuple):
+    """H of one direction for t ≥ 1: convex, linear between knots, and constant after the last."""
+
+    positions: IntArray
+    points: Array
+    heights: Array
+    slopes: Array
+
+    @classmethod
+    def below(cls, grid: DeltaGrid, values: Array) -> "_Polygon":
+        """Return the greatest convex polygon that is nowhere above these values at the knots."""
+        points = grid.points
+        widths = np.exp(points[:-1]) * np.expm1(np.diff(points))
+        heights = _convex_minorant(np.minimum.accumulate(values), widths)
+        slopes = np.append(np.diff(heights) / widths, 0.0)
+        return cls(grid.knots, points, heights, slopes)
+
+    @property
+    def jumps(self) -> Array:
+        """The jumps of the slope after the first knot, which are masses under Q."""
+        return np.maximum(np.diff(self.slopes), 0.0)
+
+    @property
+    def mirrored(self) -> Array:
+        """H of the exchanged pair at −x for all knots x > 0, from the last one on, by (1)."""
+        points = self.points[:0:-1]
+        heights = self.heights[:0:-1]
+        return np.asarray(-np.expm1(-points) + np.exp(-points) * heights)
+
+
+def _symmetric(grid: DeltaGrid, values: Array) -> Array:
+    """Return the values with that at t = 1 lowered to the chords between mirror images (4)."""
+    excess = np.expm1(grid.points[1:])
+    falling = np.minimum.accumulate(values)[1:]
+    chords = (excess + 2 * falling) / (excess + 2)
+    first = np.min(chords, initial=values[0])
+    return np.append(first, values[1:])
+
+
+def _losses(step: float, ahead: _Polygon, behind: _Polygon, *, from_above: bool) -> LatticeMeasure:
+    """Return the losses of H given by two polygons, scaled so that they are safe.
+
+    The masses as they were computed define the losses, and (5) gives their H at every knot in
+    positive terms. One factor then puts H, and the total mass, on the safe side.
+    """
+    positions = np.concatenate((-behind.positions[:0:-1], ahead.positions))
+    points = np.concatenate((-behind.points[:0:-1], ahead.points))
+    wanted = np.concatenate((behind.mirrored, ahead.heights))
+    infinite = float(ahead.heights[-1])
+    slopes = float(ahead.slopes[0]) + float(behind.slopes[0])
+    centre = slopes + 1 - float(ahead.heights[0])
+    before = behind.jumps[::-1]
+    after = ahead.jumps * np.exp(ahead.points[1:])
+    masses = np.concatenate((before, [max(centre, 0.0)], after))
+    # (5): H at each knot from the sums over all larger losses.
+    others = masses * np.exp(-points)
+    tails = np.cumsum(others[::-1])[::-1]
+    widths = np.exp(points[:-1]) * np.expm1(np.diff(points))
+    rises = np.cumsum((widths * tails[1:])[::-1])[::-1]
+    reached = infinite + np.append(rises, 0.0)
+    total = float(masses.sum()) + infinite
+    rel_error = slack(16 * len(points) + 256)
+    if from_above:
+        ratios = wanted / np.maximum(reached, 1e-320)
+        factor = max(1.0, 1 / total, float(ratios.max()))
+        factor *= 1 + rel_error
+    else:
+        positive = reached > 0
+        ratios = wanted[positive] / reached[positive]
+        factor = min(1 / total, float(np.min(ratios, initial=1.0)))
+        factor *= 1 - rel_error
+    kept = (masses > 0) | (positions == 0)
+    return LatticeMeasure(step, positions[kept], masses[kept] * factor, infinite * factor)
+
+
+def _convex_minorant(values: Array, widths: Array) -> Array:
+    """Return the greatest convex function that is nowhere above the values, at their points."""
+    if np.all(np.diff(np.diff(values) / widths) >= 0):
+        return values
+    points = np.concatenate(([0.0], np.cumsum(widths)))
+    kept = [0]
+    for index in range(1, len(values)):
+        while len(kept) > 1:
+            first, middle = kept[-2:]
+            rise = values[middle] - values[first]
+            following = values[index] - values[middle]
+            width = points[middle] - points[first]
+            if rise * (points[index] - points[middle]) <= following * width:
+                break
+            kept.pop()
+        kept.append(index)
+    return np.interp(points, points[kept], values[kept])
+
+
+def short(step: float) -> float:
+    """Return the step rounded down to 32 bits, so that its multiples up to 2²¹ are float64."""
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 32)), exponent - 32)
 
 
 def each(bracket: Callable[[float], tuple[float, float]]) -> Brackets:
     """Return the function of many ε that calls `bracket` at each of them."""
 
-    def brackets(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        ends = np.array([bracket(point) for point in points.tolist()]).reshape(len(points), 2)
-        return ends[:, 0], ends[:, 1]
+    def brackets(points: Array) -> tuple[Array, Array]:
+        ends = np.array([bracket(point) for point in points.tolist()])
+        lower, upper = ends.reshape(len(points), 2).T
+        return lower, upper
 
     return brackets
 
@@ -284,14 +449,15 @@ def remembered(brackets: Brackets) -> Brackets:
     """Return `brackets` with a cache: grids for other tilts have many knots in common."""
     known: dict[float, tuple[float, float]] = {}
 
-    def looked_up(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def looked_up(points: Array) -> tuple[Array, Array]:
         missing = [point for point in points.tolist() if point not in known]
         if missing:
             lower, upper = brackets(np.array(missing))
             ends = zip(lower.tolist(), upper.tolist(), strict=True)
             known.update(zip(missing, ends, strict=True))
-        rows = np.array([known[point] for point in points.tolist()]).reshape(len(points), 2)
-        return rows[:, 0], rows[:, 1]
+        rows = np.array([known[point] for point in points.tolist()])
+        lower, upper = rows.reshape(len(points), 2).T
+        return lower, upper
 
     return looked_up
 
@@ -299,14 +465,15 @@ def remembered(brackets: Brackets) -> Brackets:
 def distribution_brackets(
     distribution: Callable[[float], Summand],
     advantage: Callable[[float], float],
-    points: NDArray[np.float64],
+    points: Array,
     tolerance: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Array, Array]:
     """Return lower and upper bounds of δ at each ε in `points`, by inversion.
 
     δ of one report alone, `advantage`, is never exceeded. Neighbouring points share their nodes.
     """
-    alone = up(np.array([advantage(point) for point in points.tolist()]), roundings=8)
+    advantages = [advantage(point) for point in points.tolist()]
+    alone = up(np.array(advantages), roundings=8)
     lower = np.zeros(len(points))
     upper = alone.copy()
     asked = np.flatnonzero(alone > SMALLEST_DELTA)
@@ -319,18 +486,19 @@ def distribution_brackets(
         # Rows that share nodes must have similar tilts, which grow with ε + (the spread).
         near = points[asked] <= 1.5 * points[asked[start]] + 0.5 * spread
         stop = min(start + _ROWS, int(np.count_nonzero(near)))
-        rows = [distribution(point) for point in points[asked[start:stop]].tolist()]
+        near_points = points[asked[start:stop]].tolist()
+        rows = [distribution(point) for point in near_points]
         same = [row.probabilities == rows[0].probabilities for row in rows]
         alike = same.index(False) if False in same else len(rows)
         lows, highs = _sums(rows[:alike], tolerance)
         group = asked[start : start + alike]
-        upper[group] = np.minimum(np.where(np.isnan(highs), math.inf, highs), alone[group])
-        lower[group] = np.where(np.isnan(lows), 0.0, np.minimum(lows, upper[group]))
+        upper[group] = np.fmin(highs, alone[group])
+        lower[group] = np.fmin(np.nan_to_num(lows), upper[group])
         start += alike
     return lower, upper
 
 
-def _sums(rows: Sequence[Summand], tolerance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _sums(rows: Sequence[Summand], tolerance: float) -> tuple[Array, Array]:
     """Return bounds of δ for each row, from shared nodes or, where those fail, from its own."""
     lower, upper = positive_parts(rows, tolerance=tolerance)
     useful = upper < _USELESS * np.maximum(lower, SMALLEST_DELTA)

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.allocated_delta import LITTLE_NOISE, allocated_delta, allocated_floor
+from shoal.numerics.allocated_delta import allocated_delta, allocated_floor
 from shoal.numerics.noise import gaussian_epsilon
 from shoal.numerics.normal import gaussian_delta, quantile, upper_tail
 from shoal.numerics.profile_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
+from shoal.numerics.ramp_sums import LITTLE_NOISE
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.convolution import Convolution, crossing
+from shoal.numerics.convolution import Convolution
+from shoal.numerics.lattice import LatticeMeasure
 from shoal.numerics.normal import cell_masses, upper_tail
-from shoal.numerics.privacy_losses import Losses
 from shoal.rounding import UNIT
 from shoal.sgd.exceedance import Crowd
 
@@ -143,10 +143,9 @@ def _many(sure: Array, most: Array, epochs: int, delta: float) -> float:
     below = float(rests.max() - rests.min()) * math.sqrt(epochs * -math.log(_FAILED * delta) / 2)
     rounding = 64 * UNIT * epochs * (len(sure) + float(np.abs(losses).max()))
     masses = masses * (1 - 4 * UNIT * len(sure))
-    parts = Losses(step, positions, masses, 0.0)
-    tilted, guess = Convolution([(parts, epochs)]).aimed_at_delta(delta)
-    least = crossing(tilted.lower, delta * (1 + _FAILED), guess, step, tilt=tilted.tilt)
-    return max(0.0, least * (1 - 8 * UNIT) + epochs * middle - below - rounding)
+    parts = LatticeMeasure(step, positions, masses)
+    least = Convolution([(parts, epochs)]).least_epsilon(delta * (1 + _FAILED))
+    return max(0.0, least + epochs * middle - below - rounding)
 
 
 class _Statistic:
