@@ -33,6 +33,8 @@ _RESOLVED = 0.03
 of itself; less needs more nodes, and longer tables."""
 _MOST_HALVINGS = 50
 """The coarsest lattice, relative to the finest: up to here shares of a mass are exact."""
+_MOST_WITH_CLONES = 1 << 16
+"""The most nodes if most copies are zero: 2¹⁸ take twice as long, and ε falls by less than 1e-6."""
 _NO_JUMPS = 0.4
 """Up to this a there are no jumps, as one tilt serves all of V; more would need more nodes."""
 _FEW = 64
@@ -74,6 +76,7 @@ class RampSums:
         values = measure.values
         self.mass = float(measure.masses.sum())
         self.mean = measure.mean / self.mass
+        self.present = float(measure.masses[measure.positions != 0].sum()) / self.mass
         squares = measure.masses * (values - self.mean) ** 2
         self.variance = float(squares.sum()) / self.mass
         sizes = measure.masses * np.abs(values)
@@ -177,9 +180,12 @@ class RampSums:
         tilts = self.tilts[tilt + 1 :].tolist()
         steeper = zip(tilts, moments[1:].tolist(), strict=True)
         period = max(clear_period(theta, (at_lowest, at_highest), lowest, steeper))
-        # E[(S − x)₊] grows by about nh²θ²/12 of itself on a lattice of step h.
+        # E[(S − x)₊] grows by about mh²θ²/12 of itself on a lattice of step h, if about m copies
+        # are not zero: zero is a point of every lattice.
         finest = float(self.tilts[steepest])
-        step = max(_RESOLVED / (finest * math.sqrt(copies)), 2 * period / MOST_NODES)
+        present = max(copies * self.present, 1.0)
+        most = MOST_NODES if self.present > 0.5 else _MOST_WITH_CLONES
+        step = max(_RESOLVED / (finest * math.sqrt(present)), 2 * period / most)
         halvings = math.floor(math.log2(step / self.measure.step))
         halvings = min(max(0, halvings), _MOST_HALVINGS)
         step = math.ldexp(self.measure.step, halvings)
@@ -293,26 +299,30 @@ def _lattice(ratio: Ratio, copies: float, highest: float, *, whole: bool) -> _La
     few = few and (separation > LITTLE_NOISE or copies <= _FEW)
     if few and not above:
         return _few_added(separation, copies, highest)
-    least = _value(-highest, ratio)
-    largest = _value(highest, ratio)
+    constant = 0.0
     if few and below:
-        # Each V is about as large as the sum.
+        # Each V is about as large as the sum, so that the lattice is fine around zero.
         fineness = 64 if separation < 2 else 32
         last = 8 * fineness
         step = _typical(separation, exp_eps, copies) / fineness
         level = max(_value(-quantile(_RARELY / copies), ratio), 16 * fineness * step)
     else:
-        # The sum is as large as its standard deviation.
+        # The sum is as large as its standard deviation. If all are V, the lattice is fine around
+        # their mean.
+        if whole:
+            constant = exp_eps - 1
         fineness = 64 if copies > _FEW else 192
         last = 512 if copies > _FEW else 3072
-        level, deviation = _jump_level(above, below, copies, highest)
+        level, deviation = _jump_level(above, below, 1 + constant, copies, highest)
         step = deviation / fineness
+    least = _value(-highest, ratio) + constant
+    largest = _value(highest, ratio) + constant
     if separation <= _NO_JUMPS:
         level = largest
     # A lattice that serves every ε may take longer than that of a single one.
     bits = 5 if above and below else 7
     positions = _positions(step, last, bits, least, min(level, largest))
-    return _Lattice(step, positions, largest, 0.0, -highest)
+    return _Lattice(step, positions, largest, constant, -highest)
 
 
 def _few_added(separation: float, copies: float, highest: float) -> _Lattice:
@@ -341,18 +351,19 @@ def _typical(separation: float, exp_eps: float, copies: float) -> float:
 def _jump_level(
     above: float,
     below: float,
+    factor: float,
     copies: float,
     highest: float,
 ) -> tuple[float, float]:
-    """Return from where on X₀ − X₁ is a jump, and the standard deviation of what is not."""
+    """Return from where on X₀ − 1 − f·(X₁ − 1) is a jump, and the standard deviation of the rest."""
     z = np.linspace(-highest, highest, 800)
     first = np.expm1(above * z - above**2 / 2)
-    differences = first - np.expm1(-below * z - below**2 / 2)
+    differences = first - factor * np.expm1(-below * z - below**2 / 2)
     density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
     squares = density * (z[1] - z[0]) * differences**2
     rarely = min(_RARELY / copies, 0.4)
     start = min(-quantile(rarely), highest)
-    level = _value(start, (above, below, 1.0))
+    level = _value(start, (above, below, factor)) + factor - 1
     deviation = level
     for _ in range(2):
         # The tilt of the sum also serves values that are below its deviation.
