@@ -119,7 +119,7 @@ class LossProfile:
         return min(_least_epsilon(self.rounds, delta), upper), upper
 
     def provable(self) -> None:
-        """Return nothing: there is no proof in ball arithmetic of a composition."""
+        """Return nothing: a composition is proved from its rounds, by its curve."""
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: those of the rounds, added up."""

@@ -3,10 +3,11 @@
 The probabilities have the saddle-point form of C. Loader, "Fast and accurate computation of
 binomial probabilities" (2000): log Pr(Bin(m, p) = x) is a difference of Stirling remainders, minus
 two non-negative deviances, plus half a logarithm (docs/theory/numerics.md, section 1.3). No large
-numbers are subtracted, so that the error stays near 1e-15 times (1 + the deviances).
+float64 numbers are subtracted, so that the error stays near 1e-15 times (1 + the deviances).
 """
 
 import math
+from decimal import Context, Decimal, localcontext
 from typing import NamedTuple
 
 from shoal.checks import SMALLEST_DELTA
@@ -25,11 +26,17 @@ EXPONENT_ERROR = slack(16)
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 """The constant of Stirling's formula, log √(2π)."""
 
-_FIRST_REMAINDERS = (
-    0.0,
-    *(math.lgamma(m + 1) - ((m + 0.5) * math.log(m) - m + _HALF_LOG_2PI) for m in range(1, 16)),
-)
-"""The Stirling remainders of small counts, for which the series is not accurate."""
+
+def _first_remainder(count: int) -> float:
+    """Return the Stirling remainder of a small count, for which the series is not accurate."""
+    # With 28 digits, because numbers near 30 are subtracted.
+    with localcontext(Context(prec=28)):
+        half_log_2pi = Decimal("0.9189385332046727417803297364")
+        formula = (count + Decimal("0.5")) * Decimal(count).ln() - count + half_log_2pi
+        return float(Decimal(math.factorial(count)).ln() - formula)
+
+
+_FIRST_REMAINDERS = (0.0, *map(_first_remainder, range(1, 16)))
 
 
 def _stirling_remainder(count: float) -> float:

@@ -24,7 +24,7 @@ from shoal.numerics.lattice import (
     node_sum,
 )
 from shoal.numerics.profile_grid import DeltaGrid, dominated, dominating
-from shoal.rounding import LARGEST_POWER, down, slack, up
+from shoal.rounding import LARGEST_POWER, down, up
 from shoal.searches import lowest
 
 __all__ = ["Convolution", "SummedLosses", "TiltedSum", "crossing"]
@@ -86,7 +86,7 @@ class TiltedSum:
         # λ = (e^{ε − jh} − 1)/(e^h − 1), rounded down: δ falls, so that less of λ is safe.
         index = math.floor(epsilon / self.step)
         past = max(down(epsilon, roundings=4) - index * self.step, 0.0)
-        share = min(1.0, math.expm1(past) / math.expm1(self.step))
+        share = down(min(1.0, math.expm1(past) / math.expm1(self.step)), roundings=16)
         first = (1 - share) * self.upper(index)
         second = share * self.upper(index + 1)
         return up(first + second, roundings=8)
@@ -178,7 +178,8 @@ class Convolution:
         epsilon = crossing(tilted.upper, delta, guess, tilted.step, tilt=tilt)
         if math.isfinite(epsilon) and not self._followed(tilted, epsilon):
             return self.epsilon(delta)
-        return up(epsilon, roundings=8)
+        # (4.1) of docs/theory/numerics.md: two functions within 4 units each, and four roundings.
+        return up(epsilon, roundings=16)
 
     def least_epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down; zero where no lower bound of δ is known."""
@@ -187,7 +188,7 @@ class Convolution:
         tilted, guess = self.aimed_at_delta(delta)
         tilt = tilted.sums.tilt
         epsilon = crossing(tilted.lower, delta, guess, tilted.step, tilt=tilt)
-        return epsilon * (1 - slack(8))
+        return down(epsilon, roundings=16)
 
     def steepness(self, epsilon: float, delta: float) -> float:
         """Return about −d log δ/dε at ε = ε(δ)."""

@@ -248,7 +248,7 @@ def clone_deltas(
     """Return bounds of δ of the clones from both sides at 0, h, 2h, …, from one list of outcomes.
 
     Given c clones, the number a of one kind among m = c + 1 has the P-mass B(a)(1 + y) and the
-    Q-mass B(a)(1 − y), with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m (6.1). Its loss is
+    Q-mass B(a)(1 − y), with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m (5.1). Its loss is
     l = 2·artanh(y), and δ(x) = Σ_{l > x} (P(l) − e^x·Q(l)) for all x of the grid comes from one
     pass over its cells (2.17).
 

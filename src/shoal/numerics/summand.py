@@ -157,7 +157,7 @@ class Tilted:
         powers = tilts[..., None, :] * values
         growth = np.exp(powers)
         roundings = 64 + 2 * len(values)
-        # The linear terms of all exponentials are replaced by the exact mean (2.9).
+        # The linear terms of all exponentials are replaced by the exact mean (2.9a).
         excess = means * tilts + (probabilities * _exp_remainder(powers)).sum(axis=-2)
         near = np.maximum(1 + excess, 1e-300)  # may cancel to nothing, and then the error decides
         errors = self._error(tilts, growth, roundings) / near

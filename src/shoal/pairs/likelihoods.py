@@ -104,7 +104,7 @@ class Likelihoods:
 
     def values(self, epsilon: float) -> tuple[float, ...]:
         """Return W = (R₀ − e^ε·R₁)/ω of each row, without cancellation."""
-        return tuple(-math.exp(first) * math.expm1(epsilon + second - first) for first, second, _ in self.rows)
+        return tuple(-math.exp(first) * math.expm1(epsilon + (second - first)) for first, second, _ in self.rows)
 
     def signs(self, epsilon: float) -> tuple[float, ...]:
         """Return numbers with the signs of W of each row, which do not overflow as W may."""
@@ -113,7 +113,7 @@ class Likelihoods:
     def advantage(self, epsilon: float) -> float:
         """Return the sum of (R₀ − e^ε·R₁)₊, which is δ(ε) of a report alone."""
         return math.fsum(
-            -probability * math.exp(first) * math.expm1(epsilon + second - first)
+            -probability * math.exp(first) * math.expm1(epsilon + (second - first))
             for first, second, probability in self.rows
             if first - second > epsilon
         )

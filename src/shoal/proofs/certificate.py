@@ -35,6 +35,7 @@ MOST_BYTES = 200_000
 # By this part `proven_delta` is above the ball, since another machine may choose other nodes for the same proof.
 _ROOM = 1e-7
 _BITS = 160  # of precision: fewer leave wide balls for high powers, more take longer
+_ATTEMPTS = 5  # proving tries several ε and precisions, and each may take what verifying may
 _MOST_MORE = 1e-3 * (1 + 1e-9)  # what is proved is at most a thousandth above what was printed
 
 
@@ -110,12 +111,12 @@ class Certificate:
         Raises
         ------
         UnreachableError
-            If no attempt shows that δ(ε) ≤ delta, or all of them together take too much work.
+            If no attempt shows that δ(ε) ≤ delta, or one of them takes more work than verifying may.
         """
         if not math.isfinite(epsilon):
             raise UnreachableError(f"there is no finite epsilon to prove at delta={delta!r}; use a larger delta")
         try:
-            with precision(bits), limited(claim.most_work):
+            with precision(bits), limited(_ATTEMPTS * claim.most_work):
                 return cls._proved(claim.fitted(delta), epsilon, delta, bits)
         except RangeError:
             raise UnreachableError(
@@ -131,7 +132,8 @@ class Certificate:
                 claim=claim, epsilon=larger, delta=delta, printed_epsilon=epsilon, proven_delta=delta,
                 witness=witness, bits=bits,
             )  # fmt: skip
-            value = claim.upper(larger, witness)
+            with limited(claim.most_work):  # as in `objection`
+                value = claim.upper(larger, witness)
             if value <= delta:
                 return replace(draft, proven_delta=min(above(value) * (1 + _ROOM), delta))
             least = min(least, above(value))
