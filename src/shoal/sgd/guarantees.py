@@ -55,7 +55,7 @@ class Guarantee(Shown):
     --------
     >>> result = guarantee(Run(examples=1_000_000, noise_multiplier=2), delta=1e-6)
     >>> result  # doctest: +NORMALIZE_WHITESPACE
-    Guarantee(ε=0.0119467 at δ=1e-06, gaussian-clones, 1,000,000 examples, 1 epoch fixed beforehand, replace;
+    Guarantee(ε=0.0119465 at δ=1e-06, gaussian-clones, 1,000,000 examples, 1 epoch fixed beforehand, replace;
     plain 4.88656)
     >>> round(result.local_epsilon, 2), [other.name for other in result.alternatives][:2]
     (4.89, ['two-ratios', 'strong-clones'])
@@ -273,7 +273,7 @@ def guarantee(run: Run, *, delta: float) -> Guarantee:
     --------
     >>> run = Run(examples=60_000, batch_size=64, noise_multiplier=16)
     >>> guarantee(run, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
-    Guarantee(ε=0.0149606 at δ=1e-06, representatives, 60,000 examples in batches of 64, 1 epoch fixed
+    Guarantee(ε=0.0149604 at δ=1e-06, representatives, 60,000 examples in batches of 64, 1 epoch fixed
     beforehand, replace; plain 0.503856)
     >>> run = Run(examples=60_000, batch_size=256, noise_multiplier=1, sampling="allocation")
     >>> guarantee(run, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE

@@ -1,10 +1,10 @@
-// ε and δ of n shuffled reports of any ε₀-DP randomizer by the strong clones, from above: docs/theory/numerics.md, section 5, has the proof.
+// ε and δ of n shuffled reports of any ε₀-DP randomizer by the strong clones, from above: docs/theory/numerics.md, section 5.
 //
 // n·δ(ε) = E[(W₁ + … + Wₙ)₊], where W is e^ε₀ − e^ε or 1 − e^(ε₀ + ε) with probability r = 1/(e^ε₀ + 1) each, and else 0.
 // Clones are counted where few are expected; else the sum is smoothed, which only makes the mean larger, and inverted.
 
 const UNIT = 2 ** -53;
-const MOST_COUNTED = 5e7; // clones that are expected, up to which they are counted
+const MOST_COUNTED = 5e7; // expected clones, up to which they are counted
 const LOST = 1e-29; // more than the probability of all that windows leave out
 
 /** Return the probabilities of a window of Bin(count, p), divided by their sum: all but 1e-30 of it. */
@@ -123,23 +123,22 @@ export function profile(reports, local) {
 /** Return ε at which δ holds, never below that of the pair: the profile at the answer is at most δ. */
 export function amplified(reports, local, delta) {
   const of = profile(reports, local);
-  const target = Math.log(delta);
-  const first = of(0);
-  if (first <= delta) return 0;
-  let [low, high, last, lastAt] = [0, local, 0, Math.log(first) - target];
+  let [low, high, last, reached] = [0, local, 0, of(0)];
+  if (reached <= delta) return 0;
+  let lastAt = Math.log(reached / delta);
   const spread = Math.expm1(local) * Math.sqrt(2 / (reports * (Math.exp(local) + 1)));
-  let guess = Math.min(spread * Math.sqrt(-2 * target), local / 2);
+  let guess = Math.min(spread * Math.sqrt(-2 * Math.log(delta)), local / 2);
   for (let i = 0; i < 60 && high - low > 1e-9 * high; i++) {
-    const reached = of(guess);
-    const at = Math.log(reached) - target;
+    reached = of(guess);
+    const at = Math.log(reached / delta);
     const slope = (at - lastAt) / (guess - last);
-    // Compared without logarithms, which are the same for neighbouring δ; NaN is not at most δ.
+    // Neighbours share a logarithm.
     if (reached <= delta) {
       high = guess;
       if (-at <= 1e-8 * -slope * guess) break;
     } else low = guess;
     [last, lastAt] = [guess, at];
-    // A secant, a hair beyond its root; if that leaves the interval, the middle.
+    // A secant beyond its root, or the middle.
     guess = (guess - at / slope) * (1 + 2e-9);
     if (!(guess > low && guess < high)) guess = (low + high) / 2;
   }
