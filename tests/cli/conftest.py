@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 import shoal.cli.output
+from shoal.cli.app import loaded
 from tests.cli.schemas import check, printing
 
 
 @pytest.fixture(autouse=True)
 def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Check every output, and return the names of the verbs that had one."""
+    loaded()  # a verb that is imported later would keep the replacement after the test
     print_json = shoal.cli.output.print_json
     names: list[str] = []
 
