@@ -13,7 +13,7 @@ import shoal
 from shoal.numerics.contour import positive_part, positive_parts
 from shoal.numerics.divergence import _listing_cost, divergence
 from shoal.numerics.listing import counts_of, listed
-from shoal.numerics.summand import Summand, estimated
+from shoal.numerics.summand import Summand, Tilted
 from shoal.pairs import LikelihoodPair
 from shoal.pairs.likelihoods import response
 from tests.test_properties import examples
@@ -141,7 +141,7 @@ def test_lattices_against_powers_of_a_polynomial(given_: tuple[int, list[int], l
     distribution = distribution_of(reports, [float(value) for value in lowered], probabilities)
     check("inverted", positive_part(distribution), ball, None)
     check("either", divergence(distribution), ball, None)
-    lower, upper = positive_parts([distribution] * 2)
+    lower, upper = positive_parts(Tilted.of([distribution] * 2))
     check("rows", (float(lower[1]), float(upper[1])), ball, None)
 
 
@@ -259,7 +259,7 @@ def test_the_estimate_is_within_a_factor_of_three() -> None:
     ):
         distribution = LikelihoodPair(reports, response(16, local_epsilon).blanket[0]).distribution(epsilon)
         lower, upper = divergence(distribution)
-        assert lower / 3 <= math.exp(estimated(distribution)) <= 3 * upper
+        assert lower / 3 <= math.exp(distribution.tilted.estimates[0]) <= 3 * upper
 
 
 def test_windows_charge_what_lies_outside() -> None:

@@ -1,13 +1,21 @@
 """Tails, masses of cells and the Gaussian mechanism against ball arithmetic."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from flint import arb, ctx
+from flint import arb
 
 from shoal.numerics.normal import EXACT, cell_masses, gaussian_delta, quantile, upper_tail
+from shoal.proofs.balls import precision
 from shoal.rounding import slack
+
+
+@pytest.fixture(autouse=True)
+def _many_bits() -> Iterator[None]:
+    with precision(300):
+        yield
 
 
 def _tail(point: arb) -> arb:
@@ -16,7 +24,6 @@ def _tail(point: arb) -> arb:
 
 @pytest.mark.parametrize("point", [-40.0, -3.0, -1e-9, 0.0, 0.7, 5.0, 20.0, EXACT])
 def test_tails_are_within_a_few_units(point: float) -> None:
-    ctx.prec = 200
     exact = float(_tail(arb(point)).mid())
     # The argument is rounded: Φ(−x) changes by up to x² units of itself.
     assert upper_tail(point) == pytest.approx(exact, rel=slack(4) * (1 + point**2), abs=0)
@@ -24,7 +31,6 @@ def test_tails_are_within_a_few_units(point: float) -> None:
 
 
 def test_masses_of_cells_are_differences_of_the_smaller_tails() -> None:
-    ctx.prec = 200
     edges = np.array([-30.0, -9.0, -8.99, -1.0, -1e-3, 2e-3, 1.0, 8.0, 8.01, 30.0])
     exact = [float((_tail(arb(a)) - _tail(arb(b))).mid()) for a, b in pairwise(edges.tolist())]
     assert cell_masses(edges) == pytest.approx(exact, rel=1e-11, abs=0)
@@ -32,7 +38,6 @@ def test_masses_of_cells_are_differences_of_the_smaller_tails() -> None:
 
 @pytest.mark.parametrize("sigma", [1e-3, 0.1, 0.5, 1.0, 3.0, 100.0])
 def test_delta_of_a_gaussian_mechanism_is_an_upper_bound(sigma: float) -> None:
-    ctx.prec = 300
     for epsilon in [0.0, 1e-9, *np.linspace(0.01, 60, 40).tolist(), 650.0]:
         near = arb(epsilon) * sigma - 1 / arb(2 * sigma)
         far = arb(epsilon) * sigma + 1 / arb(2 * sigma)

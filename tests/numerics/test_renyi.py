@@ -396,7 +396,7 @@ def test_logarithms_are_those_of_the_bounds() -> None:
     pair = ClonePair(10_000, 1.0, "strong-clones")
     points = np.array([0.01, 0.02, 0.05])
     summands = [pair.distribution(point) for point in points.tolist()]
-    lower, upper = positive_parts(summands, tolerance=1e-6)
+    lower, upper = positive_parts(Tilted.of(summands), tolerance=1e-6)
     logs = log_ceilings(Tilted.of(summands), 1e-6)
     assert np.all(logs >= np.log(lower))
     assert logs == pytest.approx(np.log(upper), abs=1e-9)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from shoal.numerics.summand import Summand
 from shoal.pairs import Pair, gaussian_guess
-from shoal.proofs.balls import Ball, ball, zero
+from shoal.proofs.balls import Ball, ball, ZERO
 from shoal.proofs.balls import Summand as BallSummand
 from shoal.proofs.claim import RoundClaim
 
@@ -48,7 +48,7 @@ class TernaryClaim(RoundClaim, name="ternary"):
 
     def summands(self, growth: Ball) -> list[BallSummand]:
         local = ball(self.local_epsilon).exp()
-        return [BallSummand((local - growth, 1 - local * growth, 1 - growth), (1 / (local + 2),) * 3, zero())]
+        return [BallSummand((local - growth, 1 - local * growth, 1 - growth), (1 / (local + 2),) * 3, ZERO)]
 
 
 @dataclass(frozen=True)

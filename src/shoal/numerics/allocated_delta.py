@@ -12,8 +12,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.normal import EXACT, cell_masses, gaussian_delta, quantile, upper_tail
 from shoal.numerics.ramp_sums import LITTLE_NOISE, GaussianSum
@@ -36,8 +36,6 @@ _CLOSE = 1e-3
 """A closed form this close to a lower bound, relatively, cannot be improved by a lattice."""
 _CELLS = 1000
 """Cells of the noise of the example's own step; twice as many change δ by less than 1e-3."""
-
-Array = NDArray[np.float64]
 
 
 def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> Array:

@@ -11,17 +11,8 @@ from decimal import Context, Decimal, localcontext
 from typing import NamedTuple
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.rounding import slack
 
-__all__ = [
-    "EXPONENT_ERROR",
-    "Window",
-    "log_probability",
-    "window",
-]
-
-EXPONENT_ERROR = slack(16)
-"""The error of `log_probability` is at most this times (8 + |result| + |x − m·p|), see (1.9)."""
+__all__ = ["Window", "log_probability", "window"]
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 """The constant of Stirling's formula, log √(2π)."""
@@ -77,7 +68,10 @@ def log_probability(
     probability: float,
     complement: float,
 ) -> float:
-    """Return log Pr(Bin(trials, probability) = successes), for complement = 1 − probability."""
+    """Return log Pr(Bin(trials, probability) = successes), for complement = 1 − probability.
+
+    Its error is at most 16u times (8 + |result| + |successes − trials·probability|), see (1.9).
+    """
     failures = trials - successes
     if trials == 0:
         return 0.0

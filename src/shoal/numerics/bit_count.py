@@ -19,15 +19,13 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, Complex
 from shoal.checks import SMALLEST_DELTA
 from shoal.rounding import LARGEST_POWER, down, slack, up
 
 __all__ = ["BitCount", "Worst", "log_ceiling", "worst_count"]
 
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 
 _DEPTH = 40.0
 """Nodes are left out below e^−40 of the first, aliases below e^−48: less takes more nodes."""

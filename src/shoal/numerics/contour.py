@@ -13,12 +13,11 @@ j ≠ 0 and the smoothing by U are bounded and subtracted (docs/theory/numerics.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, Complex
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.summand import Summand, Tilted
 from shoal.rounding import LARGEST_POWER, UNIT
@@ -27,7 +26,6 @@ __all__ = [
     "WIDE",
     "NodeGrid",
     "Tilted",
-    "coarse_ceilings",
     "log_ceilings",
     "log_one_plus",
     "node_count",
@@ -35,8 +33,6 @@ __all__ = [
     "positive_parts",
 ]
 
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 
 WIDE = 1e-6
 """A wider bracket of δ is worth a second, finer sum: ε is promised to six digits."""
@@ -408,26 +404,16 @@ def positive_part(summand: Summand, *, tolerance: float | None = None) -> tuple[
     return (least, most) if most < math.inf else (0.0, float(upper))
 
 
-def positive_parts(
-    summands: Sequence[Summand],
-    *,
-    tolerance: float = _COARSEST,
-) -> tuple[Array, Array]:
-    """Return bounds of δ for summands with equally many values and reports, which share nodes."""
+def positive_parts(rows: Tilted, *, tolerance: float = _COARSEST) -> tuple[Array, Array]:
+    """Return bounds of δ for each column; all columns share their nodes."""
     with np.errstate(all="ignore"):
-        return _Contour(Tilted.of(summands), tolerance).bounds()
+        return _Contour(rows, tolerance).bounds()
 
 
 def node_count(summand: Summand, tolerance: float) -> float:
     """Return about the number of nodes of the sum with this tolerance."""
     with np.errstate(all="ignore"):
         return _Contour(summand.tilted, tolerance).number
-
-
-def coarse_ceilings(rows: Tilted, tolerance: float) -> Array:
-    """Return upper bounds of δ for each column that are about `tolerance` too large."""
-    with np.errstate(all="ignore"):
-        return _Contour(rows, tolerance).bounds()[1]
 
 
 def log_ceilings(rows: Tilted, tolerance: float, most: float = math.inf) -> Array:

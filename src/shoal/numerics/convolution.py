@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, IntArray
 from shoal.numerics.lattice import (
     MOST_NODES,
     LatticeMeasure,
@@ -101,13 +101,13 @@ class TiltedSum:
             return self.sums.tilt
         return math.log(near / far) / (move * self.step)
 
-    def _at(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _at(self, indices: IntArray) -> Array:
         if _TABULATED * len(self.sums.places) > self.sums.nodes:
             return self._table[indices % self.sums.nodes]
         return self.sums.sums(indices)
 
     @cached_property
-    def _table(self) -> NDArray[np.float64]:
+    def _table(self) -> Array:
         return self.sums.table(1)
 
     def _aliases(self, index: int) -> float:

@@ -41,12 +41,12 @@ def divergence(summand: Summand, *, tolerance: float | None = None) -> tuple[flo
     cost = _listing_cost(summand, depth)
     quick = _QUICK if tolerance is None else _QUICK_COARSE
     if cost <= quick:
-        ends = _listed(summand, depth)
+        ends = listed(summand, counts_of(summand, depth=depth))
         if ends is not None:
             return ends
     lower, upper = positive_part(summand, tolerance=tolerance)
     if tolerance is None and cost <= _SLOW and not lower >= upper * (1 - WIDE):
-        ends = _listed(summand, depth)
+        ends = listed(summand, counts_of(summand, depth=depth))
         if ends is not None:
             return max(lower, ends[0]), min(upper, ends[1])
     return lower, upper
@@ -57,12 +57,6 @@ def listing_is_faster(summand: Summand, tolerance: float) -> bool:
     cost = _listing_cost(summand, _DEPTH)
     # Columns that share nodes need about twice as many, as most peaks are at other heights in each.
     return cost <= _QUICK_COARSE and cost <= 300 * node_count(summand, tolerance)
-
-
-def _listed(summand: Summand, depth: float) -> tuple[float, float] | None:
-    """Return bounds of δ by listing, or None if there is no outcome or float64 does not suffice."""
-    counts = counts_of(summand, depth=depth)
-    return None if counts is None else listed(summand, counts)
 
 
 def _listing_cost(summand: Summand, depth: float) -> float:

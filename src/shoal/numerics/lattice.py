@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, Complex, IntArray
 from shoal.rounding import LARGEST_POWER, UNIT, up
 
 __all__ = [
@@ -42,9 +42,7 @@ _CLEAR = 24.0
 _ALL_NODES = 1 << 15
 """Up to this many nodes all are computed: a transform costs less than a proof that few matter."""
 
-Array = NDArray[np.float64]
-ComplexArray = NDArray[np.complex128]
-IntArray = NDArray[np.int64]
+ComplexArray = Complex
 
 
 @dataclass(frozen=True, eq=False)

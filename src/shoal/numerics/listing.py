@@ -14,16 +14,14 @@ from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, IntArray
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.binomial import EXPONENT_ERROR, log_probability, window
+from shoal.numerics.binomial import log_probability, window
 from shoal.numerics.summand import Summand
 from shoal.rounding import slack
 
-__all__ = ["Counts", "clone_deltas", "clone_outcomes", "counts_of", "listed"]
-
-Array = NDArray[np.float64]
+__all__ = ["Counts", "counts_of", "listed"]
 
 
 class Counts(NamedTuple):
@@ -139,7 +137,7 @@ class _Listed(NamedTuple):
     weights: Array  # Π (n·p)^N/N! of each combination, divided by exp(log_size)
     sums: Array  # x of (2.13)
     sizes: Array  # the sum of the absolute values that x is added up from
-    rows: NDArray[np.int64]  # the row t − first of the table
+    rows: IntArray  # the row t − first of the table
     log_size: float  # the logarithm of the unit of the weights
     roundings: float  # the number of roundings behind a weight
 
@@ -180,8 +178,10 @@ def _log_power(mean: float, count: int) -> float:
     return count * math.log(mean) - math.lgamma(count + 1) if count > 0 else 0.0
 
 
-def listed(summand: Summand, counts: Counts) -> tuple[float, float] | None:
+def listed(summand: Summand, counts: Counts | None) -> tuple[float, float] | None:
     """Return lower and upper bounds of δ, or None if weights are too far apart for float64."""
+    if counts is None:
+        return None
     with np.errstate(all="ignore"):
         table = _table_of(summand.reports, counts)
         if table is None:
@@ -228,88 +228,3 @@ def _summed(counts: Counts, table: _Table, combinations: _Listed) -> tuple[float
     abs_error += change * SMALLEST_DELTA * largest
     rel_error = slack(64) * (table.roundings + combinations.roundings + relative)
     return value, abs_error, rel_error
-
-
-def clone_outcomes(reports: int, probability: float, depth: float) -> float:
-    """Return about how many outcomes `clone_deltas` lists."""
-    clones = (reports - 1) * probability
-    # The widths of the windows of c and of a.
-    counts = 2 * math.sqrt(2 * depth * clones) + 2 * depth
-    return counts * (math.sqrt(0.5 * depth * (clones + 1)) + 2)
-
-
-def clone_deltas(
-    reports: int,
-    local_epsilon: float,
-    clone: tuple[float, float],
-    grid: tuple[float, int],
-    depth: float,
-) -> tuple[Array, Array]:
-    """Return bounds of δ of the clones from both sides at 0, h, 2h, …, from one list of outcomes.
-
-    Given c clones, the number a of one kind among m = c + 1 has the P-mass B(a)(1 + y) and the
-    Q-mass B(a)(1 − y), with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m (5.1). Its loss is
-    l = 2·artanh(y), and δ(x) = Σ_{l > x} (P(l) − e^x·Q(l)) for all x of the grid comes from one
-    pass over its cells (2.17).
-
-    Parameters
-    ----------
-    reports : int
-        n.
-    local_epsilon : float
-        ε₀.
-    clone : tuple of float
-        The probability that a person is a clone, and its complement.
-    grid : tuple of (float, int)
-        h, and the number of points.
-    depth : float
-        Outcomes with a probability of about exp(−depth) are left out and charged.
-    """
-    step, count = grid
-    trials = reports - 1
-    numbers = window(trials, *clone, depth)
-    # Hoeffding: Bin(m, 1/2) exceeds m/2 + w with probability at most exp(−2w²/m), P at most twice.
-    width = int(math.sqrt(0.5 * depth * (numbers.high + 1))) + 2
-    left_out = 2 * numbers.tail + 2 * math.exp(-depth)
-
-    # The probability of the smallest a with a positive loss, for each c.
-    log_heads = []
-    for clones in range(numbers.low, numbers.high + 1):
-        log_clones = log_probability(trials, clones, *clone)
-        log_heads.append(log_clones + log_probability(clones + 1, (clones + 1) // 2 + 1, 0.5, 0.5))
-    heads = np.exp(log_heads)
-
-    # Rows are c, columns are the `width` values of a.
-    sizes = np.arange(numbers.low, numbers.high + 1, dtype=np.float64)[:, None] + 1
-    kinds = np.floor(sizes / 2) + 1 + np.arange(width, dtype=np.float64)
-    ratios = np.maximum(sizes - kinds[:, :-1], 0.0) / (kinds[:, :-1] + 1)
-    pmf = np.cumprod(np.hstack((heads[:, None], ratios)), axis=1)
-    slope = math.tanh(local_epsilon / 2)
-    small = math.exp(-local_epsilon)
-    rest = 2 * small / (1 + small)  # 1 − slope, without cancellation
-    shares = np.minimum((2 * kinds - sizes) / sizes, 1.0)
-    wrong = np.maximum(sizes - kinds, 0.0) / sizes
-    opposite = rest * shares + 2 * wrong  # 1 − y, without cancellation
-    tilts = slope * shares  # y
-    losses = np.log1p(2 * tilts / opposite).ravel()
-    masses = (pmf * (1 + tilts)).ravel()
-    cells = np.minimum(losses / step, count - 1).astype(np.int64)
-
-    # P − e^x·Q = P·(1 − e^{x − l}) at the left end x of the cell.
-    differences = np.maximum(-masses * np.expm1(cells * step - losses), 0.0)
-    gains = np.bincount(cells, differences, count)
-    others = np.bincount(cells, (pmf * opposite).ravel(), count)
-    beyond = np.cumsum(others[::-1])[::-1]
-    growth = np.exp(step * np.arange(count - 1)) * math.expm1(step)
-    falls = gains + np.append(growth * beyond[1:], 0.0)  # (2.17)
-    values = np.cumsum(falls[::-1])[::-1]
-    # (1.9) of both probabilities, and a few units for each step of a running product and of a loss.
-    deviation = numbers.high - numbers.low + abs(trials * clone[0] - numbers.low) + 1
-    rel_error = EXPONENT_ERROR * (16 + deviation - min(log_heads))
-    rel_error += slack(8) * (width + count + 64)
-    # A loss may fall on the wrong side of a grid point; then its cell is the one before.
-    tails = np.cumsum(np.bincount(cells, masses, count)[::-1])[::-1]
-    loss_error = slack(32) * (1 + local_epsilon + step * count)
-    abs_error = loss_error * np.append(tails[0], tails[:-1])
-    lower = np.maximum(values * (1 - rel_error) - abs_error, 0.0)
-    return lower, values * (1 + rel_error) + abs_error + left_out

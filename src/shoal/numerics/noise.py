@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.numerics.normal import FARTHEST, gaussian_bracket, gaussian_delta, upper_tail
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
@@ -40,8 +40,6 @@ _NARROWINGS = 14.0
 """The cells next to ε₀ end at e^−14 of the distance where they begin: more of them add little."""
 _MEAN_ERROR = 1e-9
 """The error of the logarithm of the mean of t beyond the last cell, far above that of two tails."""
-
-Array = NDArray[np.float64]
 
 
 class Atoms(NamedTuple):

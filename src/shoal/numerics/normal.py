@@ -8,8 +8,8 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.rounding import slack
 
 __all__ = [
@@ -33,8 +33,6 @@ _EXPONENT = 700.0
 """The largest ε whose e^ε is evaluated; e^709 overflows."""
 OUTWEIGH = 1e-10
 """How much a separation is enlarged to outweigh the rounding of masses; ε grows by less."""
-
-Array = NDArray[np.float64]
 
 
 def upper_tail(point: float) -> float:

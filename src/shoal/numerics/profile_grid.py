@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, IntArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.contour import positive_parts
 from shoal.numerics.lattice import LatticeMeasure
-from shoal.numerics.summand import Summand
+from shoal.numerics.summand import Summand, Tilted
 from shoal.rounding import slack, up
 
 __all__ = [
@@ -62,9 +62,6 @@ _ROWS = 16
 """How many neighbouring ε share the nodes of one inversion: less time for each, or fewer nodes."""
 _USELESS = 2.0
 """Bounds of δ with a larger ratio are computed again from nodes of their own."""
-
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class DeltaGrid(NamedTuple):
@@ -500,11 +497,11 @@ def distribution_brackets(
 
 def _sums(rows: Sequence[Summand], tolerance: float) -> tuple[Array, Array]:
     """Return bounds of δ for each row, from shared nodes or, where those fail, from its own."""
-    lower, upper = positive_parts(rows, tolerance=tolerance)
+    lower, upper = positive_parts(Tilted.of(rows), tolerance=tolerance)
     useful = upper < _USELESS * np.maximum(lower, SMALLEST_DELTA)
     for index in np.flatnonzero(~useful).tolist():
         for coarser in (1.0, 30.0, 1000.0):
-            low, high = positive_parts([rows[index]], tolerance=coarser * tolerance)
+            low, high = positive_parts(rows[index].tilted, tolerance=coarser * tolerance)
             if high[0] < _USELESS * max(float(low[0]), SMALLEST_DELTA):
                 lower[index] = low[0]
                 upper[index] = high[0]

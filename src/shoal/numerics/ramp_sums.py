@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, IntArray
 from shoal.numerics.lattice import MOST_NODES, LatticeMeasure, NodeSum, clear_period, node_sum, ramp
 from shoal.numerics.normal import OUTWEIGH, mean_kept, quantile, ratio_points, upper_tail
 from shoal.rounding import LARGEST_POWER, UNIT
@@ -50,8 +50,6 @@ _MOST_JUMPS = 12
 _SHARE = 1e-4
 """The part of the sum that may be charged instead of being computed: less would take longer."""
 
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Ratio = tuple[float, float, float]
 """a, b and e^ε."""
 

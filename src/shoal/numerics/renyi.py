@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.contour import Tilted, log_ceilings
 from shoal.numerics.divergence import divergence as delta_bracket
@@ -32,7 +32,6 @@ __all__ = [
     "renyi_upper",
 ]
 
-Array = NDArray[np.float64]
 Exponents = Sequence[float | Array]
 """α − 1, or −α, or both; as arrays, one entry per order."""
 Profile = Callable[[Array], Array]
@@ -251,9 +250,7 @@ class SummandIntegral(ProfileIntegral):
     def rough(self, points: Array) -> Array:
         """Return roughly log δ at each point, by the saddle point (1.7)."""
         with np.errstate(all="ignore"):
-            rows = self._tilted(points)
-            widths = math.e + math.sqrt(2 * math.pi) * rows.tilts * rows.deviations
-            return np.asarray(rows.log_moments + np.log(rows.scales / rows.tilts / widths))
+            return np.asarray(self._tilted(points).estimates)
 
     def close(self, knots: Array) -> Array:
         """Return logarithms of upper bounds of δ at each knot.

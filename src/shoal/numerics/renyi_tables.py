@@ -10,13 +10,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.rounding import slack, up
 
 __all__ = ["LikelihoodTable", "renyi_ceilings"]
 
-Array = NDArray[np.float64]
 
 _STEPS = 3
 """How often the centre is improved: a better one makes bounds tighter, and takes longer."""

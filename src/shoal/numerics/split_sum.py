@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import Array, Complex
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.contour import log_one_plus
 from shoal.rounding import LARGEST_POWER, slack
@@ -41,9 +42,6 @@ _MOST_NODES = 1 << 16
 """More nodes would take longer than a second: the piece is charged."""
 _GONE = 60.0
 """Values that the tilt reduces by more than e^−60 become one value, and nothing is lost."""
-
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 
 
 class Piece(NamedTuple):

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.rounding import LARGEST_POWER, UNIT
 
-__all__ = ["Summand", "Tilted", "estimated"]
+__all__ = ["Summand", "Tilted"]
 
-Array = NDArray[np.float64]
 
 _CLOSE = 1e-2
 """The relative distance from the saddle point at which the search ends: each step takes time."""
@@ -126,6 +125,12 @@ class Tilted:
         variances = (weights * values**2).sum(axis=0) - self.means**2
         self.deviations = np.sqrt(self.count * np.maximum(variances, 0.0))
 
+    @property
+    def estimates(self) -> Array:
+        """The logarithm of δ of each column within a factor of about two; this is not a bound (1.7)."""
+        widths = math.e + math.sqrt(2 * math.pi) * self.tilts * self.deviations
+        return np.asarray(self.log_moments + np.log(self.scales / self.tilts / widths))
+
     @classmethod
     def of(cls, summands: Sequence[Summand]) -> "Tilted":
         """Return the tilted distributions of summands with equally many values and reports."""
@@ -183,15 +188,6 @@ def _exp_remainder(x: Array) -> Array:
             series = series * small + 1 / math.factorial(power)
         result[near] = series * small * small
     return result
-
-
-def estimated(summand: Summand) -> float:
-    """Return log δ within a factor of about two, from the saddle point; this is not a bound."""
-    rows = summand.tilted
-    tilt = float(rows.tilts[0])
-    width = math.e + math.sqrt(2 * math.pi) * tilt * float(rows.deviations[0])
-    log_scale = math.log(summand.scale / tilt)
-    return float(rows.log_moments[0]) + log_scale - math.log(width)  # (1.7)
 
 
 def _saddle_points(

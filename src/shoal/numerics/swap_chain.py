@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.numerics.normal import FARTHEST
 from shoal.rounding import slack, up
 
@@ -20,7 +21,6 @@ __all__ = [
     "swap_chain_spread",
 ]
 
-Array = NDArray[np.float64]
 
 _SHARE = 2e-3
 """Each charge for a rare event is about this part of δ: with less, windows are wider."""

@@ -19,12 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA, known
-from shoal.numerics.listing import clone_deltas, clone_outcomes
-from shoal.numerics.profile_grid import DeltaGrid, Mesh
 from shoal.numerics.summand import Summand
 from shoal.pairs.likelihoods import LikelihoodPair, response
 from shoal.pairs.pair import UNHIDDEN, Pair
-from shoal.rounding import up
 from shoal.searches import gaussian_guess
 
 if TYPE_CHECKING:
@@ -34,9 +31,6 @@ __all__ = ["CloneLike", "ClonePair", "Family"]
 
 Family = Literal["clones", "strong-clones"]
 """Which pair of the clones: that of the paper (Theorem 3.2), or the stronger one (Theorem S)."""
-
-_MOST_OUTCOMES = 400_000
-"""One list of this many outcomes takes about 20 ms, which is as long as the sums at all knots of a grid."""
 
 
 class _Theorem(NamedTuple):
@@ -125,28 +119,6 @@ class CloneLike(Pair):
         share = self.threshold(epsilon)
         mean = -0.5 * probability * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
         return Summand(self.reports, self.scale(epsilon), (share, share - 1), (probability / 2, probability / 2), mean)
-
-    def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at points of the grid: from one list of all outcomes, if they are few."""
-        few = clone_outcomes(self.reports, self.clone_probability, mesh.depth) < _MOST_OUTCOMES
-        if self.reports == 1 or not self.hides or not few:
-            return super().grid(mesh)
-        farthest = 1.05 * self.guess(max(math.exp(-mesh.depth), SMALLEST_DELTA))[0] + 8 * mesh.step
-        count = max(2, min(mesh.most, math.ceil(farthest / mesh.step)))
-        lower, upper = clone_deltas(
-            self.reports,
-            self.local_epsilon,
-            (self.clone_probability, self.other_probability),
-            (mesh.step, count),
-            mesh.depth,
-        )
-        alone = up(np.array([self.advantage(mesh.step * index) for index in range(count)]), roundings=8)
-        upper = np.minimum(upper, alone)
-        lower = np.minimum(lower, upper)
-        if count < mesh.most and count * mesh.step >= mesh.ceiling:  # nothing lies beyond
-            lower = np.append(lower, 0.0)
-            upper = np.append(upper, 0.0)
-        return DeltaGrid(mesh.step, lower, upper)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence at each order."""

@@ -20,7 +20,7 @@ from shoal.errors import FormatError, NoPairError, ParameterError
 from shoal.numerics.divergence import divergence, listing_is_faster
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
 from shoal.numerics.renyi import renyi_upper
-from shoal.numerics.summand import Summand, estimated
+from shoal.numerics.summand import Summand
 from shoal.rounding import slack
 from shoal.searches import bracketed, greatest_unsafe, rough_root, smallest_safe
 
@@ -133,7 +133,7 @@ class Pair(ABC):
             return start, slope
 
         def height(epsilon: float) -> float:
-            return estimated(self.distribution(epsilon)) - math.log(delta)
+            return float(self.distribution(epsilon).tilted.estimates[0]) - math.log(delta)
 
         start = min(start, local * (1 - 1e-9))
         return (start, slope) if abs(height(start)) < 1 else rough_root(height, local, start, slope, within=1.0)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.contour import Tilted, coarse_ceilings
+from shoal.numerics.contour import Tilted, positive_parts
 from shoal.pairs.input_pairs import InputPairs
 from shoal.rounding import LARGEST_POWER, slack
 
@@ -246,7 +246,7 @@ class Screen:
         )
         steeper = rows.tilts > _ALIKE * rows.tilts.min()
         if not steeper.any():
-            return coarse_ceilings(rows, tolerance) * _UP
+            return positive_parts(rows, tolerance=tolerance)[1] * _UP
         ceilings = np.empty(len(indices))
         for part in (steeper, ~steeper):
             ceilings[part] = self._inverted(indices[part], tolerance)

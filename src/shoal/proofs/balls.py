@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import flint
 
-__all__ = ["INFINITE", "Ball", "Summand", "above", "ball", "density", "gather", "normal", "precision", "total", "zero"]
+__all__ = ["INFINITE", "ZERO", "Ball", "Summand", "above", "ball", "density", "gather", "normal", "precision", "total"]
 
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
 
 INFINITE: Ball = flint.arb("inf")
+ZERO: Ball = flint.arb(0)
 
 
 class Summand(NamedTuple):
@@ -45,14 +46,9 @@ def ball(value: float | Fraction) -> Ball:
     return flint.arb(value)
 
 
-def zero() -> Ball:
-    """Return zero."""
-    return flint.arb(0)
-
-
 def total(parts: Iterator[Ball] | list[Ball] | tuple[Ball, ...]) -> Ball:
     """Return the sum of balls."""
-    return sum(parts, flint.arb(0))
+    return sum(parts, ZERO)
 
 
 def gather(

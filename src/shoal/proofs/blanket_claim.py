@@ -20,7 +20,7 @@ from flint import arb
 
 from shoal.assumptions import DESCRIBED, FIXED
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, Summand, ball, normal, zero
+from shoal.proofs.balls import ZERO, Ball, Summand, ball, normal
 from shoal.proofs.cells import MOST_CELLS, Edge, celled, check_cells, edges_cost, normal_cells
 from shoal.proofs.claim import Claim, RoundClaim, count, digest, double, least_local_epsilon
 from shoal.proofs.work import keep, spend
@@ -176,7 +176,7 @@ class SupportClaim(_BlanketClaim, name="support"):
         if not both.is_zero():
             values.append(local * (1 - growth))
             probabilities.append(low * both)
-        return [Summand(tuple(values), tuple(probabilities), zero())]
+        return [Summand(tuple(values), tuple(probabilities), ZERO)]
 
 
 def support_claim(mechanism: Any, reports: int) -> SupportClaim:
@@ -273,7 +273,7 @@ class MatrixClaim(_BlanketClaim, name="matrix"):
             Summand(
                 tuple((first - growth * second) / reference for first, second, reference in pair),
                 tuple(ball(reference) / whole for _, _, reference in pair),
-                zero(),
+                ZERO,
             )
             for pair in self._pairs
         ]

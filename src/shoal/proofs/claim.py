@@ -17,7 +17,7 @@ from typing import Any, ClassVar, final
 
 from shoal.assumptions import Assumption
 from shoal.errors import FormatError, ParameterError
-from shoal.proofs.balls import Ball, Summand, ball, precision, total, zero
+from shoal.proofs.balls import ZERO, Ball, Summand, ball, precision, total
 from shoal.proofs.inversion import chernoff, effort, gaussian, inverted, tilt_of
 from shoal.proofs.listing import MOST_TERMS, counted, listed
 from shoal.proofs.transforms import least_at
@@ -207,7 +207,7 @@ def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = 
 
 def _alone(summand: Summand) -> Ball:
     """Return E[W₊]."""
-    return total([p * value.max(zero()) for value, p in zip(summand.values, summand.probabilities, strict=True)])
+    return total([p * value.max(ZERO) for value, p in zip(summand.values, summand.probabilities, strict=True)])
 
 
 def mean_square(summand: Summand) -> float:
@@ -249,7 +249,7 @@ class DominatingPair(ABC):
 
     def charge(self, growth: Ball) -> Ball:
         """Return what δ₀ costs at e^ε."""
-        return zero()
+        return ZERO
 
     def at(self, epsilon: float, *, fineness: float) -> Ball:
         """Return a ball whose upper end is at least δ(ε), from this ε alone."""
@@ -268,7 +268,7 @@ class DominatingPair(ABC):
             + each.cost
             for each in choices
         ]
-        worst = zero()
+        worst = ZERO
         for index in sorted(range(len(choices)), key=lambda index: -float(rough[index].upper())):
             bound, each = rough[index], choices[index]
             # Ever better bounds, until one is at most the largest δ so far.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shoal.assumptions import ADAPTIVE, APPROXIMATE, DECOMPOSES, PURE, RATIOS, Assumption
 from shoal.errors import ParameterError
-from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, density, normal, precision, total, zero
+from shoal.proofs.balls import INFINITE, ZERO, Ball, Summand, above, ball, density, normal, precision, total
 from shoal.proofs.claim import LADDER, RoundClaim, Witness, choice, double
 from shoal.proofs.inversion import chernoff
 from shoal.proofs.work import spend
@@ -42,7 +42,7 @@ def clone_summand(local: Ball, growth: Ball, probability: Ball) -> Summand:
     # W = c·β and c·(β − 1) for c = 2(1 + e^ε)(E − 1)/((E + 1)p) and β = (E − e^ε)/((E − 1)(1 + e^ε)).
     factor = 2 / ((local + 1) * probability)
     values = factor * (local - growth), factor * (1 - local * growth)
-    return Summand(values, (probability / 2, probability / 2), zero())
+    return Summand(values, (probability / 2, probability / 2), ZERO)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class CloneClaim(RoundClaim, name="clones"):
     def charge(self, growth: Ball) -> Ball:
         """Return what δ₀ costs: the paper's theorem for the clones, the sharper one for the strong clones."""
         if not self.local_delta:
-            return zero()
+            return ZERO
         local = ball(self.local_epsilon).exp()
         if self.family == "clones":
             factor = (growth + 1) * (1 + 1 / (2 * local)) * self.reports
@@ -159,7 +159,7 @@ class DecompositionClaim(RoundClaim, name="decomposition"):
         """Return W."""
         probability, own = ball(self.blanket_probability), ball(self.own_probability)
         values = own / probability, -growth * own / probability, -(growth - 1) * (1 - own) / probability
-        return [Summand(values, (probability,) * 3, zero())]
+        return [Summand(values, (probability,) * 3, ZERO)]
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
     def at(self, epsilon: float, *, fineness: float) -> Ball:
         """Return a ball whose upper end is at least δ(ε): by Theorem N alone, or with a fineness the lesser of two."""
         if epsilon >= self.local_epsilon:
-            return zero()
+            return ZERO
         value = INFINITE
         if self.reports >= _FEWEST and 1e-9 <= self.local_epsilon <= _LARGEST_LOCAL:
             value = _Chains(self.reports, self.local_epsilon, epsilon).bound(_COARSE if fineness else _NODES)
@@ -413,7 +413,7 @@ class _Main(NamedTuple):
             room = 1 - high**2 * proxy / start
             if not room > _LEAST_ROOM:
                 return None
-            more.append((proxy / room - variance).max(zero()))
+            more.append((proxy / room - variance).max(ZERO))
         steps = zip(pairwise(starts), more[:-1], strict=True)
         extra = more[0] + total([(ball(b) - a) * each for (a, b), each in steps]) / least
         most = high**2 * (ball(variance) * people + extra)

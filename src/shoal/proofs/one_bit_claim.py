@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flint import acb, arb
 
 from shoal.assumptions import FIXED, ONE_BIT
-from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, total, zero
+from shoal.proofs.balls import INFINITE, ZERO, Ball, Summand, above, ball, total
 from shoal.proofs.claim import RoundClaim, count, double, hidden, least_local_epsilon
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_O
@@ -75,9 +75,9 @@ class OneBitClaim(RoundClaim, name="one-bit"):
     def at(self, epsilon: float, *, fineness: float) -> Ball:
         """Return a ball whose upper end is at least δ(ε); with a fineness, there are fewer cells."""
         if epsilon >= self.local_epsilon:
-            return zero()
+            return ZERO
         growth = ball(epsilon).exp()
-        worst = zero()
+        worst = ZERO
         for low, high in self._probabilities():
             gain = (1 - low) - growth * (1 - high)
             if gain > 0 and self.reports > 1:
@@ -92,11 +92,11 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         # It is divided by; 1 − high may have no digits left, and then be zero.
         not_high = ball(self.total - self.most) / self.total if self.total else low
         rows, common = ((1 - low, low), (not_high, high)), (not_high, low)
-        worst = zero()
+        worst = ZERO
         for first, second in (rows, rows[::-1]):
             bits = zip(first, second, common, strict=True)
             values = tuple((one - growth * other) / least for one, other, least in bits)
-            worst = worst.max(hidden(Summand(values, common, zero()), self.reports, fineness=fineness))
+            worst = worst.max(hidden(Summand(values, common, ZERO), self.reports, fineness=fineness))
         return worst
 
 
@@ -177,7 +177,7 @@ class BitSums:
         if not mark.is_finite():
             return INFINITE
         terms = [(point, (lows * low + highs * high).exp() * kernel) for point, low, high, kernel in self.table]
-        best = zero()
+        best = ZERO
         least = int(mark.lower().floor().unique_fmpz())
         most = int(mark.upper().ceil().unique_fmpz())
         for t in range(least, most + 1):
@@ -189,7 +189,7 @@ class BitSums:
     def _left_out(self, lows: int, highs: int, offset: Ball) -> Ball:
         """Return what the nodes that are left out may add, with so many people of each kind at the least."""
         if not self.cut:
-            return zero()
+            return ZERO
         scale = lows * self.logs[0] + highs * self.logs[1] + self.theta * offset
         spread = lows * self.spreads[0] + highs * self.spreads[1]
         return self.bound * (scale - 2 * spread * self.first_left_out.sin() ** 2).exp()
@@ -241,7 +241,7 @@ class BitSums:
         # |P″| on [−1, 1], of P(u) = Σ moments·uⁱ
         bend = total([order * (order - 1) * abs(moments[order]) for order in range(2, _DEGREE + 1)])
         radius = arb(1) / _PIECES
-        best = zero()
+        best = ZERO
         about = 0.0
         for piece in range(_PIECES):
             point = arb(2 * piece + 1 - _PIECES) / _PIECES

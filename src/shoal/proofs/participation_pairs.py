@@ -21,7 +21,7 @@ from typing import Any
 from flint import arb, ctx
 
 from shoal.errors import RangeError
-from shoal.proofs.balls import Ball, Summand, ball, gather, normal, total, zero
+from shoal.proofs.balls import ZERO, Ball, Summand, ball, gather, normal, total
 from shoal.proofs.cells import Edge, celled, check_cells, gaussian_divergence, gaussian_edges
 from shoal.proofs.claim import DominatingPair, choice, count, double
 from shoal.proofs.lattice import LatticeMeasure, LatticeSum, Roots, Turns, ramp
@@ -114,8 +114,8 @@ class AllocationPair(_DirectedPair):
     @cached_property
     def _edges(self) -> list[Edge]:
         unit = 1 / ball(self.noise)
-        above = zero() if self.direction == "add" else unit
-        below = zero() if self.direction == "remove" else unit
+        above = ZERO if self.direction == "add" else unit
+        below = ZERO if self.direction == "remove" else unit
         return gaussian_edges(above, below, ball(1.0), self.cells, self.reach)
 
     def summands(self, growth: Ball) -> list[Summand]:
@@ -152,7 +152,7 @@ class AllocationPair(_DirectedPair):
             return min(best, super().at(epsilon, fineness=fineness))
         sums, cost = self._sums(epsilon if self.direction == "replace" else 0.0, fineness)
         if self.direction == "replace":
-            value = sums.upper(zero()) / self.reports + cost
+            value = sums.upper(ZERO) / self.reports + cost
         elif self.direction == "remove":
             value = sums.upper(self.reports * (growth - 1)) / self.reports + cost
         else:
@@ -184,7 +184,7 @@ class PoissonStepPair(_DirectedPair):
         if self.direction == "add":  # c·E[(1 − μX)₊]
             left = 1 - growth * (1 - rate)
             if left <= 0:
-                return zero()
+                return ZERO
             if not left > 0:  # δ falls with ε, and here it is no more than what is left
                 return left.upper()
             return left * gaussian_divergence(separation, (growth * rate / left).log())

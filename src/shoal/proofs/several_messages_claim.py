@@ -16,7 +16,7 @@ from flint import arb
 
 from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, Summand, above, ball, precision, total, zero
+from shoal.proofs.balls import ZERO, Ball, Summand, above, ball, precision, total
 from shoal.proofs.claim import RoundClaim, count, double
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_D, THEOREM_M, THEOREM_V
@@ -119,7 +119,7 @@ class CoverClaim(RoundClaim, name="covers"):
         if self._likelihoods[1] and rate > 2 * one + both:
             values.append(low * (1 - growth))
             probabilities.append(ball(rate - 2 * one - both))
-        return [Summand(tuple(values), tuple(probabilities), zero())]
+        return [Summand(tuple(values), tuple(probabilities), ZERO)]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, Summand, ball, normal, zero
+from shoal.proofs.balls import ZERO, Ball, Summand, ball, normal
 from shoal.proofs.balls import above as above_double
 from shoal.proofs.cells import Edge, celled, check_cells, gaussian_divergence, gaussian_edges, normal_cells
 from shoal.proofs.claim import LADDER, Claim, DominatingPair, Witness, choice, count, double, expect
@@ -193,7 +193,7 @@ class TrainingClaim(Claim, name="training"):
         number, growth, ratio = self._number(shown), ball(epsilon).exp(), ball(log_ratio).exp()
         if self.bound in ("gaussian-clones", "representatives"):
             distance, nearest = unit * ball(around), unit * ball(max(above, below))
-            deficit = (gaussian_divergence(distance, ball(log_ratio)) / ratio).max(zero())
+            deficit = (gaussian_divergence(distance, ball(log_ratio)) / ratio).max(ZERO)
             raised = above_double(ball(log_ratio) + (1 + deficit).log())  # the pair has q·(1 + d), or more
             pair = GaussianClonesPair(
                 number, self.noise_multiplier, numerator, denominator, above, below, raised, witness["cells"],
@@ -202,7 +202,7 @@ class TrainingClaim(Claim, name="training"):
             point = distance / 2 + nearest - ball(log_ratio) / distance
             stray = normal(point) - ratio * (-nearest * distance).exp() * normal(point - distance)
             factor = (1 + deficit) ** ((number - 1) * self.epochs)
-            return pair, factor, factor * self.epochs * stray.max(zero())  # (6.1)
+            return pair, factor, factor * self.epochs * stray.max(ZERO)  # (6.1)
         local_delta = gaussian_divergence(unit * ball(far), ball(log_ratio))
         if self.bound == "clones":
             charge = (growth + 1) * (1 + 1 / (2 * ratio)) * number * local_delta
@@ -318,7 +318,7 @@ class ParticipationClaim(Claim, name="participation"):
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε): the larger of both directions."""
         expect(witness, ("cells", "reach", *self._directions))
-        worst = zero()
+        worst = ZERO
         for direction in self._directions:
             rounds = self._rounds(direction, witness["cells"], witness["reach"])
             worst = worst.max(rounds.repeated(epsilon, witness[direction]))
