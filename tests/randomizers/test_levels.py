@@ -8,7 +8,7 @@ import pytest
 import shoal
 from shoal.errors import ParameterError, UnreachableError
 from shoal.randomizers import Simulation
-from shoal.randomizers.level_estimate import LevelEstimate
+from shoal.randomizers.distribution_estimate import LevelEstimate
 from shoal.randomizers.levels import Levels, best_steps
 
 _DUMMIES = Levels(protocol=shoal.Dummies(categories=9, epsilon=0.5, limit=50), lower=-1, upper=3)

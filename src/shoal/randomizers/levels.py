@@ -17,7 +17,7 @@ from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.covered import Covered
-from shoal.randomizers.level_estimate import LevelEstimate
+from shoal.randomizers.distribution_estimate import LevelEstimate
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.number_range import NumberRange
 

@@ -1,4 +1,4 @@
-"""The mean of numbers in an interval: what its mechanisms have in common, their count state, and the estimate."""
+"""The mean of numbers in an interval: what its mechanisms have in common, and the estimate from their counts."""
 
 import math
 from abc import abstractmethod
@@ -11,20 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import probability, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
+from shoal.randomizers.distribution_estimate import MeanEstimate
 from shoal.randomizers.integer_noise import Grid, Noise
 from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.noise_reached import Pools
 from shoal.randomizers.number_range import FINENESS, NumberRange
 from shoal.randomizers.pooled import Between, pooled
 
-__all__ = ["MeanEstimate", "MeanMechanism"]
+__all__ = ["MeanMechanism"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -103,7 +101,7 @@ class MeanMechanism(Numbered):
         middle = int(self._range.positions(np.array([self.lower + self.length / 2]), self.grid.intervals)[0])
         return pooled(self.grid, between, (middle, 1 << FINENESS), beyond=beyond, pools=pools)
 
-    def estimate(self, counts: "Counts[Any]", *, confidence: float = 0.95) -> "MeanEstimate":
+    def estimate(self, counts: "Counts[Any]", *, confidence: float = 0.95) -> MeanEstimate:
         """Return an unbiased estimate of the mean of these people's values, with a confidence interval.
 
         It may lie outside the interval of the values; to move it inside would bias it. The standard error is for the
@@ -169,64 +167,3 @@ class MeanMechanism(Numbered):
             parts = np.modf(self._range.positions(numbers, self.grid.intervals) / (1 << FINENESS))[0]
             rounding = float(np.mean(parts * (1 - parts)))
         return self.length * self.length * self._spread(rounding) / n
-
-
-@dataclass(frozen=True, repr=False)
-class MeanEstimate(Shown):
-    """The mean of the values, as the reports tell it.
-
-    Attributes
-    ----------
-    mean, standard_error : float
-        The estimate, and its standard deviation given the people.
-    lower, upper : float
-        The ends of its confidence interval.
-    reports, confidence : int, float
-        n, and the probability that the interval covers the mean.
-    mechanism : MeanMechanism
-        What each person ran.
-    """
-
-    mean: float
-    standard_error: float
-    lower: float
-    upper: float
-    reports: int
-    confidence: float
-    mechanism: MeanMechanism
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it in plain values, for JSON."""
-        result = {field.name: getattr(self, field.name) for field in fields(self)}
-        return result | {"mechanism": self.mechanism.to_dict()}
-
-    def _columns(self) -> dict[str, list[Any]]:
-        names = ("mean", "standard_error", "lower", "upper", "reports", "confidence")
-        return {name: [getattr(self, name)] for name in names}
-
-    def chart(self) -> Chart:
-        """Return the mean with its interval, on the interval of the values."""
-        interval = f"{100 * self.confidence:g} % interval"
-        text = f"{self.mean:.6g} ± {self.standard_error:.2g}"
-        chart = Chart(
-            Axis(f"mean, with its {interval}", "linear", *self._ends),
-            Axis("", names=("mean",)),
-            f"{self.reports:,} reports, {type(self.mechanism).__name__}",
-            f"The mean is {text}; its {interval} is {self.lower:.6g} to {self.upper:.6g}.",
-            width=520.0,
-            height=150.0,
-        )
-        chart.bars([math.nan], lower=[self.lower], upper=[self.upper], texts=[text])
-        chart.dots([self.mean], "", "guarantee")
-        return chart
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return min(self.mechanism.lower, self.lower), max(self.mechanism.upper, self.upper)
-
-    def __repr__(self) -> str:
-        """Show the mean with its interval."""
-        return (
-            f"MeanEstimate({self.mean:.6g} ± {self.standard_error:.2g}, {self.confidence:.4g} in "
-            f"[{self.lower:.6g}, {self.upper:.6g}], {self.reports:,} reports, {self.mechanism!r})"
-        )

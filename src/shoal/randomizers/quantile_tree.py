@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import Number, whole
 from shoal.errors import ParameterError
-from shoal.randomizers.bundled import Bundled
+from shoal.randomizers.bundled import Bundled, quantiles
 from shoal.randomizers.coins import Simulation
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.covered import Covered
+from shoal.randomizers.distribution_estimate import TreeEstimate
 from shoal.randomizers.dummies import Dummies
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.number_range import NumberRange
-from shoal.randomizers.tree_estimate import TreeEstimate
 
 __all__ = ["QuantileTree", "Ranges"]
 
@@ -218,6 +218,37 @@ class QuantileTree:
             # Covers that say one of several nodes are binomial: no more than one each.
             total += of_one * number * ((k - number) / (k - 1) if isinstance(protocol, Covered) else 1)
         return total
+
+    def noise_limits(
+        self, counts: tuple[Counts[Any], ...], level: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return quantiles of the noise of what is added up for each edge between two leaves, exactly.
+
+        Edges with the same number of counts of each depth have the same quantiles.
+
+        Parameters
+        ----------
+        counts : tuple of Counts
+            As `released` returns them; how many messages were added is taken from them.
+        level : float
+            The probability that the noise is below the first quantile, and that it is above the second.
+        """
+        terms, first = self.ranges.terms, self.protocols[0]
+        if isinstance(first, Dummies) and all(first.noise_like(each) for each in self.protocols):
+            terms = np.abs(terms).sum(axis=1, keepdims=True)  # symmetric, and the same at all depths
+        different, where = np.unique(terms, axis=0, return_inverse=True)
+        limits = np.array([self._sum_limits(counts, tuple(row), level) for row in different.tolist()])
+        return limits[where.ravel(), 0], limits[where.ravel(), 1]
+
+    def _sum_limits(self, counts: tuple[Counts[Any], ...], terms: tuple[int, ...], level: float) -> tuple[int, int]:
+        """Return the quantiles of the noise of `terms` nodes of each depth; negative numbers are subtracted."""
+        start, masses = 0, np.ones(1)
+        for protocol, released, number in zip(self.protocols, counts, terms, strict=False):
+            first, each = protocol.noise_masses(released, abs(number))
+            start += first if number >= 0 else -(first + len(each) - 1)
+            masses = np.convolve(masses, each if number >= 0 else each[::-1])
+        low, high = quantiles(masses, level)
+        return start + low, start + high
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""

@@ -14,8 +14,8 @@ from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs.dummy_pair import DECAYS
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.coins import Coins, Simulation, coins_for
+from shoal.randomizers.distribution_estimate import MixEstimate
 from shoal.randomizers.dummies import decay_of
-from shoal.randomizers.mix_estimate import MixEstimate
 from shoal.randomizers.mix_profile import MixProfile, distance_above
 from shoal.randomizers.noise_share import noise_shares
 from shoal.randomizers.number_range import NumberRange
