@@ -12,8 +12,7 @@ from scipy import stats
 
 import shoal
 from shoal.randomizers import Categorical, kinds
-from shoal.randomizers.interval import holders
-from shoal.randomizers.two_rates import fewest, most
+from shoal.randomizers.interval import fewest, holders, most
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 

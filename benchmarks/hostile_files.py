@@ -16,7 +16,7 @@ from typing import Any
 
 from shoal.proofs.certificate import Certificate
 from shoal.proofs.claim import claim_from
-from shoal.randomizers.threshold import logarithm_above
+from shoal.randomizers.coins import logarithm_above
 
 __all__ = ["HOSTILE_FILES"]
 

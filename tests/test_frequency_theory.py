@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 import shoal
 from shoal.calibration.target import ROOM
 from shoal.randomizers import Categorical, HadamardResponse, ProjectiveGeometryResponse
-from shoal.randomizers.expansion import Sum, quantile
-from shoal.randomizers.two_rates import fewest, most
+from shoal.randomizers.interval import Sum, fewest, most, quantile
 from tests.exhaustive import representative
 from tests.oracles import designs, enumeration
 from tests.oracles.designs import Design

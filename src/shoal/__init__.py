@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     )
     from shoal.frequency.hitters import Hitters, hitters
     from shoal.frequency.hunt import Hunt, hunt
+    from shoal.frequency.number_plans import plan_quantiles, plan_sum
     from shoal.frequency.plan import Choice, Plan, plan
-    from shoal.frequency.quantile_plan import plan_quantiles
-    from shoal.frequency.sum_plan import plan_sum
     from shoal.lower_limit import LowerBound
     from shoal.privacy_profile import Bracket
     from shoal.proofs.certificate import Certificate
@@ -188,8 +187,7 @@ _MODULES = {
     "shoal.frequency.hitters": ("Hitters", "hitters"),
     "shoal.frequency.hunt": ("Hunt", "hunt"),
     "shoal.frequency.plan": ("Choice", "Plan", "plan"),
-    "shoal.frequency.quantile_plan": ("plan_quantiles",),
-    "shoal.frequency.sum_plan": ("plan_sum",),
+    "shoal.frequency.number_plans": ("plan_quantiles", "plan_sum"),
     "shoal.lower_limit": ("LowerBound",),
     "shoal.privacy_profile": ("Bracket",),
     "shoal.randomizers": (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.amplification.approximate import ApproximateProfile
+from shoal.amplification.clones import ApproximateProfile
 from tests.oracles import enumeration
 
 

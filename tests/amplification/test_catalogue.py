@@ -13,8 +13,7 @@ import pytest
 
 import shoal
 from shoal.amplification.amplify import proven_bounds, setting_of
-from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
+from shoal.amplification.setting import BOUNDS, Setting, ShufflingBound
 from shoal.cli import main
 from shoal.randomizers import Randomizer
 

@@ -7,8 +7,7 @@ from itertools import product
 import pytest
 
 import shoal
-from shoal.amplification.lower_bounds import lower_bound
-from shoal.amplification.revealing import RevealingProfile
+from shoal.amplification.lower_bounds import RevealingProfile, lower_bound
 
 
 def _reached(odds: int, revealed: Fraction, values: tuple[int, ...], growth: Fraction) -> Fraction:

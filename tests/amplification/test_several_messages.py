@@ -14,7 +14,7 @@ from shoal.assumptions import COLLUDE
 from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs import CoverPair, DummyPair
 from shoal.pairs.cover_pair import covered_response
-from shoal.pairs.dummy_pair import DECAYS
+from shoal.pairs.discrete_laplace import DECAYS
 from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import RoundClaim
 from shoal.proofs.several_messages_claim import CoverClaim

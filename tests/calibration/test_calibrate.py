@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.calibration import largest_private
-from shoal.calibration.aim import largest_safe, last_safe
 from shoal.calibration.guess import likely_log_delta, telling
-from shoal.calibration.largest import likely_private, varied
+from shoal.calibration.largest import largest_safe, last_safe, likely_private, varied
 from shoal.calibration.target import ROOM, Target
 from shoal.composition.budget import Budget
 from shoal.errors import ParameterError, UnreachableError

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from shoal.frequency.numeric_column import numbers
+from shoal.frequency.column_values import numbers
 from shoal.randomizers.number_range import NumberRange
 from tests.cli.commands import facts_of, run
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import shoal
-from shoal.composition.budget import Budget
-from shoal.composition.privacy_filter import filter_order
+from shoal.composition.budget import Budget, filter_order
 from shoal.errors import BudgetError, LedgerError, ParameterError
 
 CURVE = shoal.amplify(local_epsilon=1, reports=10_000)

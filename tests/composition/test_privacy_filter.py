@@ -10,8 +10,8 @@ from functools import cache
 import pytest
 
 import shoal
+from shoal.composition.budget import filter_order, filtered
 from shoal.composition.composition_method import Round
-from shoal.composition.privacy_filter import filter_order, filtered
 
 Outcomes = tuple[tuple[Fraction, Fraction], ...]
 

@@ -12,9 +12,9 @@ import pytest
 import shoal
 from shoal.calibration.target import ROOM, Target
 from shoal.errors import ParameterError
-from shoal.frequency.message_fit import _least_limit
-from shoal.frequency.other_models import central_error, local_error
-from shoal.pairs.dummy_pair import DummyPair
+from shoal.frequency.error_chart import central_error, local_error
+from shoal.frequency.fit import _least_limit
+from shoal.pairs.discrete_laplace import DummyPair
 from shoal.randomizers import kinds, mechanism
 from shoal.randomizers.dummies import decay_of
 from tests.exhaustive import representative

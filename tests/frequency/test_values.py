@@ -16,11 +16,11 @@ from pyarrow import parquet
 
 import shoal
 from shoal.errors import FormatError, MissingExtraError, ParameterError
+from shoal.frequency.column_values import values
 from shoal.frequency.memory_limits import records_at_once
 from shoal.frequency.names import Names, UnknownValue
 from shoal.frequency.simulation import run_trials, zipf_people
 from shoal.frequency.table import Column
-from shoal.frequency.values import values
 from shoal.progress import followed
 
 COLORS = Names.parsed("red,green,blue")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.pairs.directed_pairs import DirectedPairs
-from shoal.pairs.pair_cells import PairCells
+from shoal.pairs.directed_pairs import DirectedPairs, PairCells
 
 
 def pairs_of(size: int, local_epsilon: float, reports: int, seed: int) -> DirectedPairs:

@@ -9,7 +9,7 @@ import pytest
 import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.one_bit_claim import BitSums, OneBitClaim
-from shoal.randomizers.threshold import logarithm_above
+from shoal.randomizers.coins import logarithm_above
 from shoal.statements import BLANKET, THEOREM_O
 
 

@@ -17,8 +17,8 @@ from scipy.stats import chi2
 from shoal import ParameterError, Simulation
 from shoal.randomizers import SubsetSelection, UnaryEncoding, kinds, mechanism
 from shoal.randomizers.categorical import Categorical
+from shoal.randomizers.coins import WHOLE
 from shoal.randomizers.indexed import Indexed
-from shoal.randomizers.threshold import WHOLE
 from tests.exhaustive import representative
 
 MECHANISMS: dict[str, type[Categorical]] = kinds("categories", within=("categories", "local_epsilon"))

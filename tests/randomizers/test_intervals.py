@@ -26,10 +26,8 @@ from shoal import (
 )
 from shoal.randomizers import Categorical, kinds
 from shoal.randomizers.design import Moments
-from shoal.randomizers.interval import holders
+from shoal.randomizers.interval import fewest, holders, least_share, most, upper_tail
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.proportion import least_share
-from shoal.randomizers.two_rates import fewest, most, upper_tail
 from tests.exhaustive import representative
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))

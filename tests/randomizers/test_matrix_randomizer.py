@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 import shoal
 from shoal.amplification.blanket import BlanketProfile, ceiling
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.pairs.directed_pairs import DirectedPairs
+from shoal.pairs.directed_pairs import DirectedPairs, Screen
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import LikelihoodPair
-from shoal.pairs.screening import Screen
 from shoal.randomizers import MatrixRandomizer, Simulation, mechanism
-from shoal.randomizers.linear_decoder import LinearDecoder
+from shoal.randomizers.matrix_randomizer import LinearDecoder
 from tests.exhaustive import representative
 from tests.oracles import enumeration, mechanisms
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import ParameterError
-from shoal.randomizers.coins import Coins, Simulation
+from shoal.randomizers.coins import WHOLE, Coins, Simulation
 from shoal.randomizers.packed_bits import _patterns, bits_at, check_spare, column_sums, independent_bytes, random_sets
-from shoal.randomizers.threshold import WHOLE
 
 _ALARM = 1e-9
 """How often a test of statistics may fail though nothing is wrong."""

@@ -12,7 +12,7 @@ import pytest
 import shoal
 from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs import CoverPair, DummyPair
-from shoal.pairs.dummy_pair import DECAYS
+from shoal.pairs.discrete_laplace import DECAYS
 from shoal.randomizers import Simulation
 from tests.exhaustive import amount, representative
 

@@ -9,10 +9,9 @@ import pytest
 import shoal
 from shoal.assumptions import ANYWHERE
 from shoal.errors import NoPairError, ParameterError, UnreachableError
-from shoal.pairs.dummy_pair import DECAYS
+from shoal.pairs.discrete_laplace import DECAYS
 from shoal.randomizers import Simulation
-from shoal.randomizers.noise_share import noise_shares
-from shoal.randomizers.split_and_mix import SplitAndMix, fewest_messages
+from shoal.randomizers.split_and_mix import SplitAndMix, fewest_messages, noise_shares
 from tests.exhaustive import representative
 
 

@@ -19,7 +19,7 @@ from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
 from shoal.randomizers import Simulation, mechanism, registry
-from shoal.randomizers.plain_randomizer import PlainRandomizer
+from shoal.randomizers.randomizer import PlainRandomizer
 from tests.cli.commands import facts_of, refused, run
 from tests.collect.world import make_world
 from tests.recipes.copied_package import CopiedPackage

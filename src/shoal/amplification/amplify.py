@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
-from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
+from shoal.amplification.setting import BOUNDS, LARGEST_LOCAL_EPSILON, Setting, ShufflingBound
 from shoal.assumptions import APPROXIMATE, Assumption
 from shoal.bound_table import BoundTable
 from shoal.checks import Number, known, non_negative, probability, whole

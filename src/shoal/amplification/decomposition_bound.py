@@ -3,8 +3,7 @@
 import math
 
 from shoal.amplification.closed_form import FormulaProfile, least_delta
-from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import Setting, ShufflingBound
 from shoal.assumptions import ADAPTIVE, DECOMPOSES, PURE
 from shoal.catalogue import register
 from shoal.errors import ParameterError

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.numerics.convolution import SummedLosses

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.closed_form import FormulaProfile
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import ShufflingBound
 from shoal.assumptions import ADAPTIVE, FIXED, PURE, REPLACE, Assumption, Topic
 from shoal.catalogue import register
 from shoal.errors import RangeError

@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from shoal.amplification.setting import Setting, computes
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import Setting, ShufflingBound, computes
 from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
 from shoal.catalogue import register
 from shoal.privacy_profile import Profile

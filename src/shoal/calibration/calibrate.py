@@ -19,10 +19,10 @@ from shoal.calibration.target import Target, target_of
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
 from shoal.checks import MOST_REPORTS, Number, known, positive, whole
+from shoal.composition.budget import FILTER
 from shoal.composition.compose import compose
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
-from shoal.composition.privacy_filter import FILTER
 from shoal.curve import PrivacyCurve
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.documentation import linked

@@ -1,4 +1,4 @@
-"""The error of a histogram against the central ε, for each mechanism of a plan."""
+"""The error of a histogram against the central ε: of each mechanism of a plan, of a trusted curator, of no shuffler."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -6,15 +6,41 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.calibration import gaussian_spread
 from shoal.charts.scale import Axis
 from shoal.charts.svg_chart import Chart
-from shoal.frequency.other_models import central_error, local_error
 from shoal.progress import progress
+from shoal.randomizers import Categorical, RandomizedResponse, SubsetSelection, UnaryEncoding
 
 if TYPE_CHECKING:
     from shoal.frequency.plan import Plan
 
-__all__ = ["error_chart"]
+__all__ = ["central_error", "error_chart", "local_error"]
+
+_LINEAR = 1e-9
+"""Below this ε, errors without a shuffler are as 1/ε, and probabilities too close to tell apart."""
+
+
+def central_error(*, categories: int, reports: int, epsilon: float, delta: float, times: int = 1) -> float:
+    """Return the ℓ₂ error of all frequencies in one round if a curator adds the noise, Gaussian or Laplace.
+
+    Replacing one person changes two counts by one each. The Laplace noise has scale 2/ε, and the Gaussian noise is
+    calibrated exactly (Balle and Wang, ICML 2018), for all rounds together; it is the less of the two.
+    """
+    laplace = math.sqrt(2) * 2 * times / epsilon
+    gaussian = math.sqrt(2 * times) / gaussian_spread(epsilon, delta)
+    return math.sqrt(categories) * min(laplace, gaussian) / reports
+
+
+def local_error(*, categories: int, reports: int, epsilon: float) -> float:
+    """Return the least ℓ₂ error of all mechanisms of shoal if every report has to be ε-DP by itself."""
+    best: tuple[type[Categorical], ...] = (RandomizedResponse, SubsetSelection, UnaryEncoding)  # no other is better
+    least = max(epsilon, _LINEAR)
+    error = min(
+        math.sqrt(float(kind(categories=categories, local_epsilon=least).variance(reports=reports).sum()))
+        for kind in best
+    )
+    return error * (least / epsilon)
 
 
 def error_chart(plan: "Plan", *, points: int = 7) -> Chart:

@@ -18,10 +18,10 @@ from shoal.documentation import address
 from shoal.errors import ParameterError, UnreachableError
 from shoal.frequency.coded_strings import MOST_BITS
 from shoal.randomizers import Covered, Indexed, ProjectiveGeometryResponse, RandomizedResponse
+from shoal.randomizers.coins import WHOLE, logarithm_above
 from shoal.randomizers.finite_field import check_prime, primes
+from shoal.randomizers.interval import upper_tail
 from shoal.randomizers.projective_geometry_response import points
-from shoal.randomizers.threshold import WHOLE, logarithm_above
-from shoal.randomizers.two_rates import upper_tail
 from shoal.searches import bisect_count
 
 __all__ = ["CITATION", "Hunt", "hunt"]

@@ -1,9 +1,11 @@
 """Where the coins come from: a cipher keyed by the operating system, or, for simulations only, by a seed."""
 
 import hashlib
+import math
 import os
 import sys
 import threading
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,43 @@ from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
 
-__all__ = ["CHUNK", "Coins", "Simulation", "coins_for", "secure_coins"]
+__all__ = ["CHUNK", "WHOLE", "Coins", "Simulation", "coins_for", "logarithm_above", "secure_coins", "share_below"]
 
 Words = NDArray[np.uint64]
 
+WHOLE = 1 << 64
+"""The number of coins that a threshold is out of."""
+_PRECISION = 320
+_LARGEST = 1000.0
+"""No ε₀ beyond it makes a difference to 64-bit coins."""
 CHUNK = 1 << 13
 """How many reports are drawn at once, so that all they need stays near the processor."""
-
-_ZEROS = memoryview(bytes(1 << 17))
 _REKEY = 1 << 30
 """Bytes after which a key is thrown away."""
+
+
+def share_below(local_epsilon: float, odds: Fraction) -> int:
+    """Return the largest L < 2⁶⁴ for which L/(2⁶⁴ − L) is at most (e^ε₀ − 1)·odds."""
+    from flint import arb, ctx, fmpq
+
+    with ctx.workprec(_PRECISION):
+        most = arb(min(local_epsilon, _LARGEST)).expm1() * fmpq(odds.numerator, odds.denominator)
+        return min(int((WHOLE * most / (1 + most)).lower().floor().fmpz()), WHOLE - 1)
+
+
+def logarithm_above(ratio: Fraction) -> float:
+    """Return the smallest double that is at least ln(ratio)."""
+    from flint import arb, ctx, fmpq
+
+    with ctx.workprec(_PRECISION):
+        exact = arb(fmpq(ratio.numerator, ratio.denominator)).log()
+        result = float(exact)
+        while not arb(result) >= exact:
+            result = math.nextafter(result, math.inf)
+        return result
+
+
+_ZEROS = memoryview(bytes(1 << 17))
 
 
 class Coins:

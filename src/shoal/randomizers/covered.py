@@ -16,8 +16,8 @@ from shoal.errors import ParameterError
 from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
 from shoal.pairs.pair import Pair
 from shoal.randomizers.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, binomial_quantiles
-from shoal.randomizers.categories import check_counts, checked_frequencies
-from shoal.randomizers.coins import Coins
+from shoal.randomizers.categorical import check_counts, checked_frequencies
+from shoal.randomizers.coins import WHOLE, Coins
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
@@ -26,7 +26,6 @@ from shoal.randomizers.interval import two_sided
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.registry import register
 from shoal.randomizers.schema import mechanism as mechanism_of
-from shoal.randomizers.threshold import WHOLE
 
 if TYPE_CHECKING:
     from shoal.proofs.several_messages_claim import CoverClaim

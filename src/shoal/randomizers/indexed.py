@@ -15,10 +15,9 @@ from shoal.errors import ParameterError
 from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.likelihoods import Support
 from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.coins import Coins
+from shoal.randomizers.coins import WHOLE, Coins, logarithm_above, share_below
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.mechanism import Numbered, Reports
-from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import SupportClaim

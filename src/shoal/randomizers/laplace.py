@@ -12,11 +12,9 @@ import numpy as np
 from shoal.checks import positive
 from shoal.numerics.noise import LaplaceRatio
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.noise_profile import NoiseProfile, Pools, ReachedByNoise
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
-from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.noise_profile import NoiseProfile
-from shoal.randomizers.noise_reached import Pools, ReachedByNoise
-from shoal.randomizers.pooled import WRONG, likelihoods
+from shoal.randomizers.mean import WRONG, MeanMechanism, likelihoods
 from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.randomizers.coins import WHOLE, logarithm_above, share_below
 from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.integer_noise import Grid, Noise, binary_noise
+from shoal.randomizers.interval import least_share
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.proportion import least_share
 from shoal.randomizers.randomized_response import RandomizedResponse
 from shoal.randomizers.registry import register
-from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import SupportClaim

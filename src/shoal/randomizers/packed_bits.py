@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
-from shoal.randomizers.coins import Coins
-from shoal.randomizers.threshold import WHOLE
+from shoal.randomizers.coins import WHOLE, Coins
 
 __all__ = ["bits_at", "check_spare", "column_sums", "independent_bytes", "random_sets"]
 

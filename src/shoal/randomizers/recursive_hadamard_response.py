@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
-from shoal.randomizers.hadamard import negative, power_above, transform
-from shoal.randomizers.hadamard_response import Blocked
+from shoal.randomizers.hadamard_response import Blocked, negative, power_above, transform
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.registry import register
 

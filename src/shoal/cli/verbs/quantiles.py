@@ -11,9 +11,9 @@ from shoal.cli.pictures import PICTURES
 from shoal.cli.report_facts import check_exists, guaranteed_together
 from shoal.cli.report_output import print_quantiles
 from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
-from shoal.frequency.numeric_column import numbers
+from shoal.frequency.column_values import numbers
+from shoal.frequency.number_plans import plan_quantiles
 from shoal.frequency.person_rows import RowsPerPerson
-from shoal.frequency.quantile_plan import plan_quantiles
 from shoal.randomizers.number_range import NumberRange
 
 __all__ = ["quantiles_of_column"]
