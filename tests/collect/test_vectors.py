@@ -29,8 +29,7 @@ from shoal.collect.task import Task
 from shoal.frequency.hunt import Hunt
 from shoal.frequency.names import Names
 from shoal.randomizers import Categorical
-from shoal.randomizers.registry import REGISTRY
-from shoal.randomizers.schema import wire_code
+from shoal.randomizers.registry import REGISTRY, wire_code
 
 _PATH = Path(__file__).with_name("vectors.json")
 _KEM = b"KEM" + bytes.fromhex("0020")

@@ -14,8 +14,7 @@ import shoal
 from shoal.errors import ParameterError
 from shoal.randomizers import Coins, Design, Indexed, kinds, mechanism, registration, registration_of, schema_of
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.registry import REGISTRY, register, table
-from shoal.randomizers.schema import wire_code
+from shoal.randomizers.registry import REGISTRY, register, table, wire_code
 
 _DOCS = Path(__file__).parents[2] / "docs"
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from shoal.collect.task import Task
 from shoal.randomizers import Categorical
-from shoal.randomizers.schema import wire_code
+from shoal.randomizers.registry import wire_code
 
 __all__ = ["VERSION", "head", "information", "opened", "plaintexts", "seal"]
 

@@ -25,7 +25,7 @@ from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
 from shoal.randomizers import Categorical, Dummies
 from shoal.randomizers.bundled import Bundled
-from shoal.randomizers.schema import stored_mechanism, wire_code
+from shoal.randomizers.registry import stored_mechanism, wire_code
 from shoal.strict_json import Fields, read_fields, shortened
 
 __all__ = [

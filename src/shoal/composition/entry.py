@@ -18,7 +18,7 @@ from shoal.errors import LedgerDamagedError, ParameterError
 from shoal.privacy_profile import Profile
 from shoal.randomizers import registration_of, schema_of
 from shoal.randomizers.randomizer import PlainRandomizer
-from shoal.randomizers.schema import stored_mechanism
+from shoal.randomizers.registry import stored_mechanism
 
 __all__ = ["Entry", "Rounds", "entry_of", "rounds_of"]
 

@@ -38,7 +38,7 @@ from shoal.frequency.names import Names
 from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts
-from shoal.randomizers.schema import stored_mechanism
+from shoal.randomizers.registry import stored_mechanism
 from shoal.strict_json import Fields, read_fields, short_reason, shortened
 
 __all__ = [

@@ -1,81 +1,46 @@
 """What one client runs: local randomizers, one file for each mechanism. A new file registers itself."""
 
 from shoal.folder_modules import gather
-from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.bundled import Bundled
-from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.coins import Coins, Simulation
-from shoal.randomizers.counts import Counts
-from shoal.randomizers.covered import Covered
-from shoal.randomizers.decomposition import Decomposition
-from shoal.randomizers.design import Design
-from shoal.randomizers.distribution_estimate import LevelEstimate, MeanEstimate, MixEstimate, TreeEstimate
-from shoal.randomizers.dummies import Dummies
-from shoal.randomizers.estimate import Estimate
-from shoal.randomizers.gaussian import Gaussian
-from shoal.randomizers.hadamard_response import HadamardResponse
-from shoal.randomizers.indexed import Indexed
-from shoal.randomizers.laplace import Laplace
-from shoal.randomizers.levels import Levels
-from shoal.randomizers.local_hashing import LocalHashing
-from shoal.randomizers.matrix_randomizer import MatrixRandomizer
-from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.mechanism import Mechanism
-from shoal.randomizers.one_bit_mean import OneBitMean
-from shoal.randomizers.private_independent_rappor import PrivateIndependentRappor
-from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse
-from shoal.randomizers.quantile_tree import QuantileTree
-from shoal.randomizers.randomized_response import RandomizedResponse
-from shoal.randomizers.randomizer import Randomizer, registration_of
-from shoal.randomizers.recursive_hadamard_response import RecursiveHadamardResponse
-from shoal.randomizers.registry import kinds, register, registration
-from shoal.randomizers.schema import mechanism, schema_of
-from shoal.randomizers.split_and_mix import SplitAndMix
-from shoal.randomizers.subset_selection import SubsetSelection
-from shoal.randomizers.unary_encoding import Rappor, UnaryEncoding
-
-__all__ = [
-    "Bundled",
-    "Categorical",
-    "Coins",
-    "Counts",
-    "Covered",
-    "Decomposition",
-    "Design",
-    "Dummies",
-    "Estimate",
-    "Gaussian",
-    "HadamardResponse",
-    "Indexed",
-    "Laplace",
-    "LevelEstimate",
-    "Levels",
-    "Likelihoods",
-    "LocalHashing",
-    "MatrixRandomizer",
-    "MeanEstimate",
-    "MeanMechanism",
-    "Mechanism",
-    "MixEstimate",
-    "OneBitMean",
-    "PrivateIndependentRappor",
-    "ProjectiveGeometryResponse",
-    "QuantileTree",
-    "RandomizedResponse",
-    "Randomizer",
-    "Rappor",
-    "RecursiveHadamardResponse",
-    "Simulation",
-    "SplitAndMix",
-    "SubsetSelection",
-    "TreeEstimate",
-    "UnaryEncoding",
-    "kinds",
-    "mechanism",
-    "register",
-    "registration",
-    "registration_of",
-    "schema_of",
-]
+from shoal.pairs.likelihoods import Likelihoods as Likelihoods
+from shoal.randomizers.bundled import Bundled as Bundled
+from shoal.randomizers.categorical import Categorical as Categorical
+from shoal.randomizers.coins import Coins as Coins
+from shoal.randomizers.coins import Simulation as Simulation
+from shoal.randomizers.counts import Counts as Counts
+from shoal.randomizers.covered import Covered as Covered
+from shoal.randomizers.decomposition import Decomposition as Decomposition
+from shoal.randomizers.design import Design as Design
+from shoal.randomizers.distribution_estimate import LevelEstimate as LevelEstimate
+from shoal.randomizers.distribution_estimate import MeanEstimate as MeanEstimate
+from shoal.randomizers.distribution_estimate import MixEstimate as MixEstimate
+from shoal.randomizers.distribution_estimate import TreeEstimate as TreeEstimate
+from shoal.randomizers.dummies import Dummies as Dummies
+from shoal.randomizers.estimate import Estimate as Estimate
+from shoal.randomizers.gaussian import Gaussian as Gaussian
+from shoal.randomizers.hadamard_response import HadamardResponse as HadamardResponse
+from shoal.randomizers.indexed import Indexed as Indexed
+from shoal.randomizers.laplace import Laplace as Laplace
+from shoal.randomizers.levels import Levels as Levels
+from shoal.randomizers.local_hashing import LocalHashing as LocalHashing
+from shoal.randomizers.matrix_randomizer import MatrixRandomizer as MatrixRandomizer
+from shoal.randomizers.mean import MeanMechanism as MeanMechanism
+from shoal.randomizers.mechanism import Mechanism as Mechanism
+from shoal.randomizers.one_bit_mean import OneBitMean as OneBitMean
+from shoal.randomizers.private_independent_rappor import PrivateIndependentRappor as PrivateIndependentRappor
+from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
+from shoal.randomizers.quantile_tree import QuantileTree as QuantileTree
+from shoal.randomizers.randomized_response import RandomizedResponse as RandomizedResponse
+from shoal.randomizers.randomizer import Randomizer as Randomizer
+from shoal.randomizers.recursive_hadamard_response import RecursiveHadamardResponse as RecursiveHadamardResponse
+from shoal.randomizers.registry import kinds as kinds
+from shoal.randomizers.registry import mechanism as mechanism
+from shoal.randomizers.registry import register as register
+from shoal.randomizers.registry import registration as registration
+from shoal.randomizers.registry import registration_of as registration_of
+from shoal.randomizers.registry import schema_of as schema_of
+from shoal.randomizers.split_and_mix import SplitAndMix as SplitAndMix
+from shoal.randomizers.subset_selection import SubsetSelection as SubsetSelection
+from shoal.randomizers.unary_encoding import Rappor as Rappor
+from shoal.randomizers.unary_encoding import UnaryEncoding as UnaryEncoding
 
 gather(__name__)

@@ -24,8 +24,8 @@ from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.interval import two_sided
 from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.registry import mechanism as mechanism_of
 from shoal.randomizers.registry import register
-from shoal.randomizers.schema import mechanism as mechanism_of
 
 if TYPE_CHECKING:
     from shoal.proofs.several_messages_claim import CoverClaim

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
 from shoal.randomizers.counts import Counts
-from shoal.randomizers.schema import schema_of
+from shoal.randomizers.registry import schema_of
 
 __all__ = ["MOST_OUTPUTS", "Mechanism", "Numbered", "Reports"]
 

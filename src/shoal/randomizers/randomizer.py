@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from shoal.checks import non_negative, probability
 from shoal.errors import ParameterError, RangeError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.registry import Registration, register
+from shoal.randomizers.registry import register
 
 __all__ = [
     "PlainRandomizer",
@@ -19,7 +19,6 @@ __all__ = [
     "check_likelihoods",
     "check_randomizer",
     "check_worst_pair",
-    "registration_of",
     "with_local_epsilon",
 ]
 
@@ -168,11 +167,6 @@ def check_worst_pair(randomizer: Randomizer) -> None:
                 f"a pair of inputs of `homogeneous` has δ({epsilon:g}) = {reached:.6g} for one report, and all of "
                 f"`blanket` at most {least:.6g}: the pair that is the easiest to tell apart must be among them"
             )
-
-
-def registration_of(randomizer: object) -> Registration | None:
-    """Return what is registered of the class of a randomizer; nothing for a class that is not, or only derived."""
-    return vars(type(randomizer)).get("registration")
 
 
 def ability(randomizer: object, name: str) -> Any:
