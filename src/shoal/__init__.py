@@ -64,18 +64,18 @@ if TYPE_CHECKING:
     from shoal.randomizers.dummies import Dummies as Dummies
     from shoal.randomizers.estimate import Estimate as Estimate
     from shoal.randomizers.gaussian import Gaussian as Gaussian
-    from shoal.randomizers.hadamard_response import HadamardResponse as HadamardResponse
+    from shoal.randomizers.hadamard import HadamardResponse as HadamardResponse
+    from shoal.randomizers.hadamard import RecursiveHadamardResponse as RecursiveHadamardResponse
+    from shoal.randomizers.hashing import LocalHashing as LocalHashing
+    from shoal.randomizers.hashing import PrivateIndependentRappor as PrivateIndependentRappor
     from shoal.randomizers.laplace import Laplace as Laplace
     from shoal.randomizers.levels import Levels as Levels
-    from shoal.randomizers.local_hashing import LocalHashing as LocalHashing
     from shoal.randomizers.matrix_randomizer import MatrixRandomizer as MatrixRandomizer
     from shoal.randomizers.one_bit_mean import OneBitMean as OneBitMean
-    from shoal.randomizers.private_independent_rappor import PrivateIndependentRappor as PrivateIndependentRappor
     from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
     from shoal.randomizers.quantile_tree import QuantileTree as QuantileTree
     from shoal.randomizers.randomized_response import RandomizedResponse as RandomizedResponse
     from shoal.randomizers.randomizer import Randomizer as Randomizer
-    from shoal.randomizers.recursive_hadamard_response import RecursiveHadamardResponse as RecursiveHadamardResponse
     from shoal.randomizers.split_and_mix import SplitAndMix as SplitAndMix
     from shoal.randomizers.subset_selection import SubsetSelection as SubsetSelection
     from shoal.randomizers.unary_encoding import Rappor as Rappor

@@ -1,4 +1,8 @@
-"""Hadamard response: a random column of a Hadamard matrix, more likely one that has a plus in the row of the truth."""
+"""Hadamard response, and its recursive form, which reports a random row and the sign that it has at the truth.
+
+A report of Hadamard response is a random column of a Hadamard matrix, more likely one that has a plus in the row of the
+truth.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -16,9 +20,49 @@ from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.registry import register
 
-__all__ = ["Blocked", "HadamardResponse", "negative", "power_above", "transform"]
+__all__ = ["Blocked", "HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
 
 Floats = NDArray[np.float64]
+
+
+def power_above(number: int) -> int:
+    """Return the smallest power of two that is at least this number."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def negative(rows: NDArray[np.uint64], columns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return where Sylvester's matrix has −1: an odd number of common bits."""
+    return np.asarray(np.bitwise_count(rows & columns) & 1, np.bool_)
+
+
+@cache
+def _matrix(order: int) -> Floats:
+    positions = np.arange(order, dtype=np.uint64)
+    return np.where(negative(positions[:, None], positions[None, :]), -1.0, 1.0)
+
+
+def transform(table: NDArray[np.int64] | Floats) -> Floats:
+    """Return the product of each row with the Hadamard matrix of its length, a power of two.
+
+    Sixteen at a time, each step a small matrix product. Whole numbers up to 2⁵³ stay exact.
+
+    Examples
+    --------
+    >>> transform(np.array([[1, 2, 3, 4]])).tolist()
+    [[10.0, -2.0, -4.0, 0.0]]
+    """
+    shape = table.shape
+    bits = (shape[1] - 1).bit_length()
+    steps = -(-bits // 4)
+    left, result = shape[1], np.ascontiguousarray(table, dtype=np.float64)
+    for step in range(steps):
+        radix = 1 << -(-bits * (step + 1) // steps) + (bits * step) // -steps  # about equal, and 16 at most
+        left //= radix
+        if left > 1:
+            result = np.matmul(_matrix(radix), result.reshape(-1, radix, left))
+        else:
+            result = result.reshape(-1, radix) @ _matrix(radix)
+    return result.reshape(shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,41 +187,66 @@ class HadamardResponse(Blocked):
         return self._spread((block + result[:, 1:]) / 2), self._spread(block)
 
 
-def power_above(number: int) -> int:
-    """Return the smallest power of two that is at least this number."""
-    return 1 << max(number - 1, 0).bit_length()
+@register(
+    "recursive-hadamard-response",
+    "a row of a Hadamard matrix, and its sign at the truth",
+    code=3,
+    planned=3,
+)
+@dataclass(frozen=True, kw_only=True)
+class RecursiveHadamardResponse(Blocked):
+    """The mechanism that draws a row, and reports it with a block and a sign: randomized response over those two.
 
+    Chen, Kairouz and Özgür, NeurIPS 2020. There the server knows the row from who the client is; here the report
+    carries it, since nobody knows who sent a shuffled report.
 
-def negative(rows: NDArray[np.uint64], columns: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return where Sylvester's matrix has −1: an odd number of common bits."""
-    return np.asarray(np.bitwise_count(rows & columns) & 1, np.bool_)
-
-
-@cache
-def _matrix(order: int) -> Floats:
-    positions = np.arange(order, dtype=np.uint64)
-    return np.where(negative(positions[:, None], positions[None, :]), -1.0, 1.0)
-
-
-def transform(table: NDArray[np.int64] | Floats) -> Floats:
-    """Return the product of each row with the Hadamard matrix of its length, a power of two.
-
-    Sixteen at a time, each step a small matrix product. Whole numbers up to 2⁵³ stay exact.
+    Parameters
+    ----------
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    blocks : int, optional
+        B, a power of two; if it is not given, the best where all categories are equally frequent.
 
     Examples
     --------
-    >>> transform(np.array([[1, 2, 3, 4]])).tolist()
-    [[10.0, -2.0, -4.0, 0.0]]
+    >>> RecursiveHadamardResponse(categories=1000, local_epsilon=4).bits_per_report
+    11
     """
-    shape = table.shape
-    bits = (shape[1] - 1).bit_length()
-    steps = -(-bits // 4)
-    left, result = shape[1], np.ascontiguousarray(table, dtype=np.float64)
-    for step in range(steps):
-        radix = 1 << -(-bits * (step + 1) // steps) + (bits * step) // -steps  # about equal, and 16 at most
-        left //= radix
-        if left > 1:
-            result = np.matmul(_matrix(radix), result.reshape(-1, radix, left))
-        else:
-            result = result.reshape(-1, radix) @ _matrix(radix)
-    return result.reshape(shape)
+
+    @classmethod
+    def _layout(cls, categories: int, blocks: int) -> Design:
+        rows = power_above(-(-categories // blocks))
+        return Design(outputs=2 * rows * blocks, supporting=rows, common=rows // 2, blocks=blocks)
+
+    @property
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+        """With one block, any three signs are independent."""
+        if self.blocks != 1:
+            return super()._triples
+        return ((0.125,) * 4,) if self.categories >= 3 else ()
+
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Return the row of the uniform output, with the block of the value and its sign in this row."""
+        kind = values.dtype.type
+        block, position = self._position(values)
+        rest = uniform & kind(self._size - 2)  # the row, and no sign yet
+        rest |= np.bitwise_count(rest >> kind(1) & position) & np.uint8(1)
+        if self.design.blocks > 1:
+            rest |= block << kind(self._size.bit_length() - 1)
+        return np.asarray(rest)
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report has the sign of the category next to it."""
+        block, position = self._position(np.asarray(values, np.uint64))
+        given, rest = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        sign = (rest & np.uint64(1)).astype(np.bool_)
+        return np.asarray((given == block) & (negative(rest >> np.uint64(1), position) == sign))
+
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the counts of all columns, by one transform for each block."""
+        table = cells.reshape(self.design.blocks, -1, 2)
+        difference = transform(table[:, :, 0] - table[:, :, 1])
+        block = np.broadcast_to(table.sum(axis=(1, 2), dtype=np.float64)[:, None], difference.shape)
+        return self._spread((block + difference) / 2), self._spread(block)

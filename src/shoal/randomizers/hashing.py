@@ -1,4 +1,8 @@
-"""Mechanisms that hash: a report is a linear map and a bucket, and supports what is mapped to it or to its window."""
+"""Mechanisms that hash: a report is a linear map and a bucket, and supports what is mapped to it or to its window.
+
+Local hashing (OLH) is a random hash function, and the bucket that it has for the truth, by randomized response.
+PI-RAPPOR has the bits of RAPPOR, only pairwise independent, so that a short seed has them all.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,13 +11,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.checks import whole
+from shoal.errors import ParameterError
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
-from shoal.randomizers.finite_field import digits, largest_transform, primes, product, spectrum_of
+from shoal.randomizers.finite_field import check_prime, digits, largest_transform, primes, product, spectrum_of
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.registry import register
 
-__all__ = ["Affine", "dimension_of", "orders"]
+__all__ = ["Affine", "LocalHashing", "PrivateIndependentRappor", "dimension_of", "orders"]
+
+_WIDEST = 5
 
 
 def dimension_of(categories: int, order: int) -> int:
@@ -106,3 +115,115 @@ class Affine(Indexed):
             real = spectrum[np.asarray(position, np.int64)].real
             total += real if 2 * character == order else 2 * real
         return np.rint(total / order), np.full(1, float(reports))
+
+
+@register(
+    "local-hashing",
+    "a random hash function, and a bucket, rather that of the truth",
+    code=7,
+    planned=6,
+)
+@dataclass(frozen=True, kw_only=True)
+class LocalHashing(Affine):
+    """The mechanism that hashes the category into g buckets, and runs randomized response over them.
+
+    Known as OLH (Wang, Blocki, Li and Jha, USENIX Security 2017). The hash functions are the linear maps over the field
+    of g elements, g^t of them, where g^t is the power next above k. So few, and yet any two categories collide under
+    exactly one in g of them: the estimate is unbiased, and decoding takes one transform, not a pass over all reports
+    for each category (docs/theory/frequency.md, statement 3).
+
+    Parameters
+    ----------
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    buckets : int, optional
+        g, a prime; if it is not given, the best one, about e^ε₀ + 1.
+
+    Examples
+    --------
+    >>> LocalHashing(categories=1000, local_epsilon=2)
+    LocalHashing(categories=1000, local_epsilon=2.0, buckets=7)
+    """
+
+    buckets: int | None = None
+
+    def settle(self) -> None:
+        """Check the buckets, or choose the best."""
+        if self.buckets is None:
+            buckets = self._best(self.categories, self.local_epsilon)["buckets"]
+        else:
+            buckets = check_prime(whole(buckets=self.buckets), "buckets")
+        object.__setattr__(self, "buckets", buckets)
+
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield one for every prime."""
+        for order in orders(categories):
+            yield {"buckets": order}, cls._layout(categories, order, 1)
+
+    @property
+    def _order(self) -> int:
+        return self.buckets or 2
+
+
+@register(
+    "private-independent-rappor",
+    "a seed of bits that are pairwise independent, one for each category",
+    code=5,
+    planned=7,
+)
+@dataclass(frozen=True, kw_only=True)
+class PrivateIndependentRappor(Affine):
+    """The mechanism that reports an affine map over a field; the bit of a category is set where it is mapped near 0.
+
+    Feldman and Talwar, ICML 2021. A bit is set with probability m/q, independently for any two categories, and e^ε₀
+    times as often, in odds, for the true one. With m = 1 it is `LocalHashing`.
+
+    Parameters
+    ----------
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    order, window : int, optional
+        q, a prime, and m < q; if they are not given, the best ones, with m/q about 1/(e^ε₀ + 1).
+
+    Examples
+    --------
+    >>> PrivateIndependentRappor(categories=1000, local_epsilon=1)
+    PrivateIndependentRappor(categories=1000, local_epsilon=1.0, order=7, window=2)
+    """
+
+    order: int | None = None
+    window: int | None = None
+
+    def settle(self) -> None:
+        """Check the order and the window, or choose the best."""
+        if (self.order is None) != (self.window is None):
+            raise ParameterError("give both order and window, or neither")
+        if self.order is None:
+            best = self._best(self.categories, self.local_epsilon)
+            order, window = best["order"], best["window"]
+        else:
+            order, window = check_prime(whole(order=self.order), "order"), whole(window=self.window)
+        if window >= order:
+            raise ParameterError(f"window must be less than order={order}, got {window}", "window")
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "window", window)
+
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield a few for every prime, from one half of all values downward."""
+        for order in orders(categories):
+            for window in range(1, min(order // 2, _WIDEST) + 1):
+                yield {"order": order, "window": window}, cls._layout(categories, order, window)
+
+    @property
+    def _order(self) -> int:
+        return self.order or 2
+
+    @property
+    def _window(self) -> int:
+        return self.window or 1
