@@ -1,4 +1,4 @@
-"""The plan keeps its promise, and nobody finds a better mechanism by trying all of them."""
+"""The plan keeps its promise, nobody finds a better mechanism by trying all of them, and its file is read back."""
 
 import json
 import math
@@ -11,9 +11,10 @@ import pytest
 
 import shoal
 from shoal.calibration.target import ROOM, Target
-from shoal.errors import ParameterError
+from shoal.errors import FormatError, ParameterError
 from shoal.frequency.error_chart import central_error, local_error
 from shoal.frequency.fit import _least_limit
+from shoal.frequency.plan_file import PlannedRounds
 from shoal.pairs.discrete_laplace import DummyPair
 from shoal.randomizers import kinds, mechanism
 from shoal.randomizers.dummies import decay_of
@@ -374,3 +375,21 @@ def test_the_local_error_is_finite_for_extreme_plans(reports: int, epsilon: floa
 def test_the_local_error_is_inversely_proportional_to_a_small_epsilon() -> None:
     made = {epsilon: local_error(categories=10, reports=1000, epsilon=epsilon) for epsilon in (1e-7, 1e-17)}
     assert made[1e-17] == pytest.approx(1e10 * made[1e-7], rel=1e-5)
+
+
+def test_a_plan_comes_back_as_it_was() -> None:
+    plan = shoal.plan(categories=4, reports=1_000, epsilon=0.5, delta=1e-6)
+    rounds = PlannedRounds.from_json(json.dumps(plan.to_dict()), "plan.json")
+    assert (rounds.mechanism, rounds.reports, rounds.rounds) == (plan.mechanism, 1_000, 1)
+    assert (rounds.epsilon, rounds.delta) == (0.5, 1e-6)
+    assert rounds.curve() == plan.best.curve
+    assert rounds.curve(500).reports == 500
+
+
+@pytest.mark.parametrize("changed", [{"times": 0}, {"reports": "many"}, {"epsilon": 0}, {"delta": 1}, {"schema": {}}])
+def test_what_is_not_a_plan_is_refused(changed: dict[str, object]) -> None:
+    mechanism = shoal.RandomizedResponse(categories=4, local_epsilon=1).to_dict()
+    content = {"schema": mechanism, "reports": 100, "times": 2, "epsilon": 1.0, "delta": 1e-6}
+    assert PlannedRounds.from_json(json.dumps(content), "plan.json").rounds == 2
+    with pytest.raises(FormatError, match=r"plan\.json is not a plan, as `shoal plan --output` writes it"):
+        PlannedRounds.from_json(json.dumps(content | changed), "plan.json")
