@@ -10,10 +10,6 @@ from shoal.randomizers.counts import Counts as Counts
 from shoal.randomizers.covered import Covered as Covered
 from shoal.randomizers.decomposition import Decomposition as Decomposition
 from shoal.randomizers.design import Design as Design
-from shoal.randomizers.distribution_estimate import LevelEstimate as LevelEstimate
-from shoal.randomizers.distribution_estimate import MeanEstimate as MeanEstimate
-from shoal.randomizers.distribution_estimate import MixEstimate as MixEstimate
-from shoal.randomizers.distribution_estimate import TreeEstimate as TreeEstimate
 from shoal.randomizers.dummies import Dummies as Dummies
 from shoal.randomizers.estimate import Estimate as Estimate
 from shoal.randomizers.gaussian import Gaussian as Gaussian
