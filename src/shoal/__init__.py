@@ -50,13 +50,14 @@ if TYPE_CHECKING:
     from shoal.frequency.plan import Plan as Plan
     from shoal.frequency.plan import plan as plan
     from shoal.lower_limit import LowerBound as LowerBound
+    from shoal.pairs.decomposition import Decomposition as Decomposition
     from shoal.pairs.likelihoods import Likelihoods as Likelihoods
+    from shoal.pairs.randomizer import Randomizer as Randomizer
     from shoal.privacy_profile import Bracket as Bracket
     from shoal.proofs.certificate import Certificate as Certificate
     from shoal.randomizers.coins import Simulation as Simulation
     from shoal.randomizers.counts import Counts as Counts
     from shoal.randomizers.covered import Covered as Covered
-    from shoal.randomizers.decomposition import Decomposition as Decomposition
     from shoal.randomizers.distribution_estimate import LevelEstimate as LevelEstimate
     from shoal.randomizers.distribution_estimate import MeanEstimate as MeanEstimate
     from shoal.randomizers.distribution_estimate import MixEstimate as MixEstimate
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
     from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
     from shoal.randomizers.quantile_tree import QuantileTree as QuantileTree
     from shoal.randomizers.randomized_response import RandomizedResponse as RandomizedResponse
-    from shoal.randomizers.randomizer import Randomizer as Randomizer
     from shoal.randomizers.split_and_mix import SplitAndMix as SplitAndMix
     from shoal.randomizers.subset_selection import SubsetSelection as SubsetSelection
     from shoal.randomizers.unary_encoding import Rappor as Rappor

@@ -16,7 +16,7 @@ from shoal.frequency.error_chart import central_error, local_error
 from shoal.frequency.fit import _least_limit
 from shoal.frequency.plan_file import PlannedRounds
 from shoal.pairs.discrete_laplace import DummyPair
-from shoal.randomizers import kinds, mechanism
+from shoal.randomizers import kinds, mechanism_of
 from shoal.randomizers.dummies import decay_of
 from tests.exhaustive import representative
 from tests.oracles.every_design import best_design, inverted_delta
@@ -126,11 +126,11 @@ def test_the_same_question_has_the_same_plan() -> None:
 def test_schema_and_json(setting: Setting) -> None:
     plan = planned(*setting)
     facts = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
-    assert mechanism(facts["schema"]) == plan.mechanism
+    assert mechanism_of(facts["schema"]) == plan.mechanism
     assert facts["local_epsilon"] is None
     assert (facts["categories"], facts["reports"], facts["epsilon"], facts["delta"]) == setting
     for choice, told in zip(plan.choices, facts["choices"], strict=True):
-        assert mechanism(told["schema"]) == choice.mechanism
+        assert mechanism_of(told["schema"]) == choice.mechanism
         assert told["mechanism"] == choice.mechanism.name
         assert told["local_epsilon"] == choice.mechanism.local_epsilon
         assert told["bits_per_report"] == choice.mechanism.bits_per_report

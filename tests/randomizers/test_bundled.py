@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import shoal
 from shoal.errors import DamagedError
 from shoal.frequency.simulation import run_trials, zipf_people
-from shoal.randomizers import Counts, Simulation, mechanism
+from shoal.randomizers import Counts, Simulation, mechanism_of
 from shoal.randomizers.bundled import binomial_quantiles, quantiles
 from shoal.randomizers.coins import Coins
 
@@ -30,7 +30,7 @@ _IDS = ["categories", "all filled", "randomized", "geometry", "blocks", "dummies
 
 @pytest.mark.parametrize("made", _MECHANISMS, ids=_IDS)
 def test_schemas_and_counts_come_back(made: shoal.Covered | shoal.Dummies) -> None:
-    assert mechanism(json.loads(json.dumps(made.to_dict()))) == made
+    assert mechanism_of(json.loads(json.dumps(made.to_dict()))) == made
     people = np.arange(500) % made.categories
     bundles = made.randomize(people, simulation=Simulation(seed=1))
     assert len(bundles) == 500 and bundles.size == 500 * made.bundle

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from shoal import ParameterError, Simulation
-from shoal.randomizers import SubsetSelection, UnaryEncoding, kinds, mechanism
+from shoal.randomizers import SubsetSelection, UnaryEncoding, kinds, mechanism_of
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import WHOLE, Coins
 from shoal.randomizers.indexed import Indexed
@@ -171,7 +171,7 @@ def test_a_schema_makes_the_same_mechanism(name: str, categories: int, exponent:
     asked = share * 10**exponent
     made = MECHANISMS[name](categories=categories, local_epsilon=asked)
     schema = made.to_dict()
-    again = mechanism(schema)
+    again = mechanism_of(schema)
     for other in (again, pickle.loads(pickle.dumps(made))):
         assert (other, type(other), hash(other)) == (made, type(made), hash(made))
         assert other.local_epsilon == made.local_epsilon
@@ -188,7 +188,7 @@ def test_a_schema_keeps_the_coins_where_their_number_changes(symmetric: bool) ->
         edge = digits * math.log(2) * (2 if symmetric else 1)
         for step in (*range(-20, 20), 100, 1000, 3000):
             made = UnaryEncoding(categories=4, local_epsilon=edge * (1 + step * 2**-52), symmetric=symmetric)
-            again = mechanism(made.to_dict())
+            again = mechanism_of(made.to_dict())
             assert isinstance(again, UnaryEncoding)
             assert (again, again.flip, again.resolution) == (made, made.flip, made.resolution)
 
@@ -266,7 +266,7 @@ _SAMPLED: list[dict[str, Any]] = [
     "schema", representative(_SAMPLED, 24), ids=lambda schema: "-".join(str(value) for value in schema.values())
 )
 def test_reports_have_the_distribution_that_is_analysed(schema: dict[str, Any]) -> None:
-    made = mechanism({"version": 1, **schema})
+    made = mechanism_of({"version": 1, **schema})
     for seed, value in enumerate({0, made.categories // 2, made.categories - 1}):
         assert chi_square(made, value, 60_000, seed) > _FALSE_ALARM
 
@@ -391,7 +391,7 @@ def test_parameters_that_make_no_sense(name: str) -> None:
 )
 def test_designs_that_make_no_sense(schema: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
-        mechanism({"version": 1, "categories": 9, "local_epsilon": 1, **schema})
+        mechanism_of({"version": 1, "categories": 9, "local_epsilon": 1, **schema})
 
 
 _ALARM = 1e-9

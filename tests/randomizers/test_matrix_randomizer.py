@@ -18,7 +18,7 @@ from shoal.amplification.lower_bounds import lower_bound
 from shoal.pairs.directed_pairs import DirectedPairs, Screen
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import LikelihoodPair
-from shoal.randomizers import MatrixRandomizer, Simulation, mechanism
+from shoal.randomizers import MatrixRandomizer, Simulation, mechanism_of
 from shoal.randomizers.matrix_randomizer import LinearDecoder
 from tests.exhaustive import representative
 from tests.oracles import enumeration, mechanisms
@@ -421,7 +421,7 @@ def test_reports_counts_and_schemas_travel() -> None:
     assert given.from_bytes(given.to_bytes(reports)).tolist() == reports.tolist()
     counts = given.aggregate(reports)
     assert shoal.Counts.from_bytes(counts.to_bytes()) == counts
-    assert mechanism(given.to_dict()) == given
+    assert mechanism_of(given.to_dict()) == given
     assert given.to_dict() == {"mechanism": "matrix", "version": 1, "matrix": [[4, 0, 1], [1, 0, 4]]}
     assert given.estimate(counts).frequencies.sum() == pytest.approx(1)
     with pytest.raises(shoal.ParameterError, match=r"reports\[1\] is 1, which no input"):

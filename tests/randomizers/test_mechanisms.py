@@ -23,7 +23,7 @@ from shoal import (
     Simulation,
     SubsetSelection,
 )
-from shoal.randomizers import UnaryEncoding, kinds, mechanism
+from shoal.randomizers import UnaryEncoding, kinds, mechanism_of
 from shoal.randomizers.categorical import Categorical
 from tests.exhaustive import amount, representative
 
@@ -169,14 +169,14 @@ _DESIGNS: list[dict[str, Any]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", _DESIGNS, ids=lambda schema: "-".join(str(value) for value in schema.values()))
 def test_designs_that_are_given(schema: dict[str, Any]) -> None:
-    made = mechanism({"version": 1, **schema})
+    made = mechanism_of({"version": 1, **schema})
     values = np.arange(400) % made.categories
     drawn = made.randomize(values, simulation=Simulation(seed=1))
     counts = made.aggregate(drawn)
     assert np.array_equal(made.supported(counts.values, 400)[0], supported_by_hand(made, drawn))
     assert np.array_equal(made.from_bytes(made.to_bytes(drawn)), drawn)
     # Almost nobody lies at this ε₀: the estimate is the truth.
-    clear = mechanism(schema | {"version": 1, "local_epsilon": 40})
+    clear = mechanism_of(schema | {"version": 1, "local_epsilon": 40})
     drawn = clear.randomize(values, simulation=Simulation(seed=2))
     estimate = clear.estimate(clear.aggregate(drawn))
     truth = np.bincount(values, minlength=made.categories) / 400

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 import shoal
 from shoal.errors import ParameterError
-from shoal.randomizers import Coins, Design, Indexed, kinds, mechanism, registration, registration_of, schema_of
+from shoal.pairs.registry import REGISTRY, register, table, wire_code
+from shoal.randomizers import Coins, Design, Indexed, kinds, mechanism_of, registration, registration_of, schema_of
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.registry import REGISTRY, register, table, wire_code
 
 _DOCS = Path(__file__).parents[2] / "docs"
 
@@ -86,13 +86,13 @@ def test_versions_are_told_apart(registry: None) -> None:
         size: int = 3
 
     assert schema_of(Counted(1.0)) == {"mechanism": "counted", "version": 2, "local_epsilon": 1.0, "size": 3}
-    assert mechanism(schema_of(Counted(1.0))) == Counted(1.0)
+    assert mechanism_of(schema_of(Counted(1.0))) == Counted(1.0)
     assert registration("counted").required == ("local_epsilon",)
     assert "counted" in kinds("size") and "counted" not in kinds("size", within=("size",))
     with pytest.raises(shoal.ParameterError, match=r"version 2 of its schema, got 1.*shoal that wrote it"):
-        mechanism({"mechanism": "counted", "version": 1, "local_epsilon": 1.0, "size": 3})
+        mechanism_of({"mechanism": "counted", "version": 1, "local_epsilon": 1.0, "size": 3})
     with pytest.raises(shoal.ParameterError, match="counted has the parameters local_epsilon, size, got extent"):
-        mechanism({"mechanism": "counted", "version": 2, "extent": 3})
+        mechanism_of({"mechanism": "counted", "version": 2, "extent": 3})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,9 @@ import shoal
 from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
-from shoal.randomizers import Simulation, mechanism, registry
-from shoal.randomizers.randomizer import PlainRandomizer
+from shoal.pairs import registry
+from shoal.pairs.registry import PlainRandomizer
+from shoal.randomizers import Simulation, mechanism_of
 from tests.cli.commands import facts_of, refused, run
 from tests.collect.world import make_world
 from tests.recipes.copied_package import CopiedPackage
@@ -132,7 +133,7 @@ def test_the_planner_tries_it(toys: Any) -> None:
     (toy,) = (choice for choice in choices if type(choice.mechanism) is toys.MarkedResponse)
     (known,) = (choice for choice in choices if type(choice.mechanism) is shoal.RandomizedResponse)
     assert toy.error == pytest.approx(known.error, rel=1e-4)
-    assert mechanism(toy.to_dict()["schema"]) == toy.mechanism
+    assert mechanism_of(toy.to_dict()["schema"]) == toy.mechanism
 
 
 def test_the_recipe_names_what_register_takes() -> None:
@@ -146,7 +147,7 @@ def test_its_schema_comes_back(toys: Any) -> None:
     for made in (toys.MarkedResponse(categories=5, local_epsilon=1.0), toys.FourCells(local_epsilon=1.0)):
         schema = json.loads(json.dumps(made.to_dict()))
         assert schema["mechanism"] == made.name and schema["version"] == 1
-        assert mechanism(schema) == made
+        assert mechanism_of(schema) == made
         counts = made.aggregate(made.randomize([1, 0, 1]))
         assert shoal.Counts.from_bytes(counts.to_bytes()) == counts
 

@@ -13,9 +13,8 @@ from shoal.curve import Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
 from shoal.folder_modules import gather
 from shoal.lower_limit import LowerBound
+from shoal.pairs.randomizer import Randomizer, ability, check_likelihoods, check_randomizer, registration_of
 from shoal.privacy_profile import Profile
-from shoal.randomizers import Randomizer, registration_of
-from shoal.randomizers.randomizer import ability, check_likelihoods, check_randomizer
 
 __all__ = ["amplify", "compare", "proven_bounds", "setting_of"]
 

@@ -19,9 +19,8 @@ from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.directed_pairs import DirectedPairs
 from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.randomizer import ability, check_worst_pair, registration_of
 from shoal.privacy_profile import Profile
-from shoal.randomizers import registration_of
-from shoal.randomizers.randomizer import ability, check_worst_pair
 from shoal.rounding import UNIT
 from shoal.searches import bracketed, greatest_unsafe, smallest_safe
 from shoal.statements import BLANKET

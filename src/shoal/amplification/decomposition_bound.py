@@ -8,7 +8,7 @@ from shoal.assumptions import ADAPTIVE, DECOMPOSES, PURE
 from shoal.catalogue import register
 from shoal.errors import ParameterError
 from shoal.pairs import DecompositionPair
-from shoal.randomizers import Decomposition
+from shoal.pairs.decomposition import Decomposition
 from shoal.rounding import slack
 from shoal.statements import DECOMPOSITION
 

@@ -15,8 +15,8 @@ from shoal.errors import ParameterError
 from shoal.lower_limit import LowerBound, LowerProfile
 from shoal.pairs import BitRows, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods, response
-from shoal.randomizers import RandomizedResponse, Randomizer
-from shoal.randomizers.randomizer import ability, check_randomizer, with_local_epsilon
+from shoal.pairs.randomizer import Randomizer, ability, check_randomizer, with_local_epsilon
+from shoal.pairs.registry import registration
 from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, smallest_safe
 
@@ -177,7 +177,8 @@ def lower_bound(
         )
     else:
         if randomizer is None:
-            randomizer = RandomizedResponse(categories=categories, local_epsilon=used)  # type: ignore[arg-type]
+            kind = registration("randomized-response").kind
+            randomizer = kind(categories=categories, local_epsilon=used)
         rows: BitRows | None = ability(randomizer, "bit") if local_epsilon == used else None
         if rows is not None and not ability(randomizer, "local_delta"):
             exact = ReachedProfile((), bits=OneBitProfile(reports, rows, max(used, rows.reach)))

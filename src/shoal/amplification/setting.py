@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 from shoal.catalogue import Theorem, rows_of
 from shoal.checks import known
 from shoal.pairs import BitRows
+from shoal.pairs.decomposition import Decomposition
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.randomizer import Randomizer, ability
 from shoal.privacy_profile import Profile
-from shoal.randomizers import Decomposition, Randomizer
-from shoal.randomizers.randomizer import ability
 
 __all__ = ["BOUNDS", "LARGEST_LOCAL_EPSILON", "BlanketRow", "Setting", "ShufflingBound", "computes", "has_bit"]
 

@@ -28,8 +28,7 @@ from shoal.digits import exactly, input_down, rounded_up
 from shoal.documentation import linked
 from shoal.errors import NoPairError, ParameterError, UnreachableError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers import Randomizer
-from shoal.randomizers.randomizer import check_randomizer, with_local_epsilon
+from shoal.pairs.randomizer import Randomizer, check_randomizer, with_local_epsilon
 
 __all__ = ["Calibration", "calibrate"]
 

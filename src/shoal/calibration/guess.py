@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers import RandomizedResponse, Randomizer
-from shoal.randomizers.randomizer import ability
+from shoal.pairs.randomizer import Randomizer, ability
+from shoal.pairs.registry import registration
 from shoal.rounding import LARGEST_POWER
 from shoal.searches import bisect_safe, doubled
 
@@ -44,7 +44,9 @@ def _gaussian_delta(shift: float, epsilon: float) -> float:
 
 def anybody(local_epsilon: float) -> Likelihoods:
     """Return what the report of a randomizer tells of which only ε₀ is known: about what a coin tells at the worst."""
-    return RandomizedResponse(categories=2, local_epsilon=local_epsilon).blanket[0]
+    coin = registration("randomized-response").kind(categories=2, local_epsilon=local_epsilon)
+    likelihoods: Likelihoods = coin.blanket[0]
+    return likelihoods
 
 
 def telling(randomizer: Randomizer) -> Likelihoods:

@@ -19,8 +19,7 @@ from shoal.composition.composition_method import MOST_TIMES
 from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers import Randomizer
-from shoal.randomizers.randomizer import with_local_epsilon
+from shoal.pairs.randomizer import Randomizer, with_local_epsilon
 from shoal.searches import doubled
 
 __all__ = [

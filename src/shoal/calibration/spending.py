@@ -22,8 +22,8 @@ from shoal.composition.entry import Rounds
 from shoal.curve import PrivacyCurve
 from shoal.digits import exactly, rounded_up
 from shoal.errors import ParameterError
+from shoal.pairs.randomizer import registration_of
 from shoal.progress import progress
-from shoal.randomizers import registration_of
 from shoal.searches import bisect_count
 
 __all__ = ["EVERY", "Spending", "Stretch"]

@@ -13,8 +13,7 @@ from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
 from shoal.questions.randomizer_choice import names as names_of
 from shoal.questions.randomizer_choice import randomizer_of
-from shoal.randomizers import Categorical
-from shoal.randomizers import mechanism as mechanism_of
+from shoal.randomizers import Categorical, mechanism_of
 
 __all__ = ["CategoryNames", "MechanismChoice", "chosen"]
 

@@ -18,6 +18,7 @@ from shoal.composition.budget import Budget
 from shoal.digits import rounded_up
 from shoal.errors import UnreachableError
 from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
+from shoal.pairs.registry import REGISTRY
 from shoal.randomizers import (
     Bundled,
     Categorical,
@@ -30,7 +31,6 @@ from shoal.randomizers import (
 )
 from shoal.randomizers.coins import logarithm_above
 from shoal.randomizers.dummies import decay_of
-from shoal.randomizers.registry import REGISTRY
 from shoal.searches import bisect_count, bisect_safe
 
 __all__ = ["Question", "likely_covers", "likely_dummies", "likely_plain_covers", "planned"]

@@ -7,8 +7,8 @@ from shoal.checks import non_negative, positive, probability, whole
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.curve import PrivacyCurve
 from shoal.errors import FormatError, ParameterError, ShoalError
+from shoal.pairs.registry import mechanism_of
 from shoal.randomizers import Categorical
-from shoal.randomizers.registry import mechanism as mechanism_of
 from shoal.strict_json import parsed, short_reason
 
 __all__ = ["PlannedRounds"]

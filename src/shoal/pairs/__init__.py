@@ -3,7 +3,7 @@
 from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.clone_pair import ClonePair, Family, RatioPair
 from shoal.pairs.cover_pair import CoverPair
-from shoal.pairs.decomposition_pair import DecompositionPair
+from shoal.pairs.decomposition import DecompositionPair
 from shoal.pairs.discrete_laplace import DummyPair
 from shoal.pairs.likelihoods import LikelihoodPair
 from shoal.pairs.pair import Pair

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import whole
 from shoal.errors import DamagedError, FormatError, ParameterError
-from shoal.randomizers.registry import stored_mechanism
+from shoal.pairs.registry import stored_mechanism
 from shoal.strict_json import parsed
 
 __all__ = ["Counts"]

@@ -15,6 +15,7 @@ from shoal.digits import rounded_up
 from shoal.errors import ParameterError
 from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
 from shoal.pairs.pair import Pair
+from shoal.pairs.registry import mechanism_of, register
 from shoal.randomizers.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, binomial_quantiles
 from shoal.randomizers.categorical import check_counts, checked_frequencies
 from shoal.randomizers.coins import WHOLE, Coins
@@ -24,8 +25,6 @@ from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.interval import two_sided
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.registry import mechanism as mechanism_of
-from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
     from shoal.proofs.several_messages_claim import CoverClaim

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import positive, probability, whole
 from shoal.errors import ParameterError
 from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
+from shoal.pairs.registry import register
 from shoal.randomizers.bundled import NOTHING, Bundled, ReachedByPair, quantiles
 from shoal.randomizers.categorical import check_counts, checked_frequencies
 from shoal.randomizers.coins import Coins, Simulation, coins_for, logarithm_above
@@ -19,7 +20,6 @@ from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
     from shoal.proofs.several_messages_claim import DummyClaim

@@ -9,9 +9,9 @@ from shoal.errors import ParameterError
 from shoal.numerics.noise import GaussianRatio
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.noise_profile import NoiseProfile, Pools, ReachedByNoise
+from shoal.pairs.registry import register
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_grid, gaussian_noise
 from shoal.randomizers.mean import WRONG, MeanMechanism, likelihoods
-from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import GaussianClaim

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
+from shoal.pairs.registry import register
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.registry import register
 
 __all__ = ["Blocked", "HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
 

@@ -13,9 +13,9 @@ from shoal.checks import positive
 from shoal.numerics.noise import LaplaceRatio
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.noise_profile import NoiseProfile, Pools, ReachedByNoise
+from shoal.pairs.registry import register
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 from shoal.randomizers.mean import WRONG, MeanMechanism, likelihoods
-from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import LaplaceClaim

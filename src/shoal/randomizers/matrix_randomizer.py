@@ -18,12 +18,12 @@ from shoal.errors import ParameterError, RangeError
 from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
+from shoal.pairs.registry import register
 from shoal.randomizers.categorical import check_counts, checked_frequencies, randomized
 from shoal.randomizers.coins import Coins, Simulation, logarithm_above
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.mechanism import Numbered, Reports
-from shoal.randomizers.registry import register
 from shoal.rounding import UNIT
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
+from shoal.pairs.registry import schema_of
 from shoal.randomizers.counts import Counts
-from shoal.randomizers.registry import schema_of
 
 __all__ = ["MOST_OUTPUTS", "Mechanism", "Numbered", "Reports"]
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.pairs.bit_rows import BitRows
+from shoal.pairs.decomposition import Decomposition
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.registry import register
 from shoal.randomizers.coins import WHOLE, logarithm_above, share_below
-from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.integer_noise import Grid, Noise, binary_noise
 from shoal.randomizers.interval import least_share
 from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.randomized_response import RandomizedResponse
-from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import SupportClaim

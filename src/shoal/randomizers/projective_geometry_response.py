@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
+from shoal.pairs.registry import register
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import (
@@ -26,7 +27,6 @@ from shoal.randomizers.finite_field import (
 )
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.registry import register
 
 __all__ = ["ProjectiveGeometryResponse"]
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.pairs import BitRows
+from shoal.pairs.decomposition import Decomposition
 from shoal.pairs.likelihoods import Support, response
+from shoal.pairs.registry import register
 from shoal.randomizers.coins import Coins
-from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.registry import register
 from shoal.rounding import slack
 
 __all__ = ["RandomizedResponse"]

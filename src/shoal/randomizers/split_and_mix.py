@@ -16,11 +16,11 @@ from shoal.checks import Number, positive, probability, whole
 from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs.discrete_laplace import DECAYS, MixProfile, distance_above
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.registry import register
 from shoal.randomizers.coins import Coins, Simulation, coins_for
 from shoal.randomizers.distribution_estimate import MixEstimate
 from shoal.randomizers.dummies import decay_of
 from shoal.randomizers.number_range import NumberRange
-from shoal.randomizers.registry import register
 
 __all__ = ["SplitAndMix", "fewest_messages", "noise_shares"]
 

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Support
+from shoal.pairs.registry import register
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import WHOLE, Coins, logarithm_above, share_below
 from shoal.randomizers.design import Moments
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.packed_bits import bits_at, check_spare, column_sums, independent_bytes
-from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import SupportClaim

@@ -1,28 +1,32 @@
 """The registry of randomizers: each file enters its own, and everything else reads it.
 
-The wire format of a randomizer is its name, a version and its parameters, the same in every file.
+The wire format of a randomizer is its name, a version and its parameters, the same in every file. A ledger stores a
+randomizer that is not registered as a `PlainRandomizer`.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
 
-from shoal.checks import known
+from shoal.checks import known, non_negative, probability
 from shoal.errors import ParameterError
+from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.randomizer import Randomizer, ability, check_likelihoods, check_worst_pair, registration_of
 
 __all__ = [
     "REGISTRY",
+    "PlainRandomizer",
     "Registration",
     "import_installed",
     "kinds",
-    "mechanism",
+    "mechanism_of",
     "register",
     "registration",
-    "registration_of",
     "schema_of",
     "stored_mechanism",
     "table",
@@ -30,8 +34,9 @@ __all__ = [
 ]
 
 K = TypeVar("K", bound=type)
-_GROUP = "shoal.randomizers"
-"""Of the entry points with which an installed package names its modules that register randomizers."""
+_OWN = "shoal.randomizers"
+"""The package of shoal whose modules register randomizers. It is imported when a name is asked for, because it needs
+this module; and an installed package names its modules in entry points of this group."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ def import_installed() -> None:
     """Import what other packages have announced; only when a name is asked for that is not known otherwise."""
     from importlib.metadata import entry_points  # takes a while, and is hardly ever needed
 
-    for point in entry_points(group=_GROUP):
+    for point in entry_points(group=_OWN):
         point.load()
 
 
@@ -151,13 +156,10 @@ def registration(name: Any, argument: str = "mechanism") -> Registration:
     <class 'shoal.randomizers.randomized_response.RandomizedResponse'>
     """
     if not isinstance(name, str) or name not in REGISTRY:
+        import_module(_OWN)
+    if not isinstance(name, str) or name not in REGISTRY:
         import_installed()
     return REGISTRY[known(tuple(sorted(REGISTRY)), **{argument: name})]
-
-
-def registration_of(randomizer: object) -> Registration | None:
-    """Return what is registered of the class of a randomizer; nothing for a class that is not, or only derived."""
-    return vars(type(randomizer)).get("registration")
 
 
 def kinds(*parameters: str, within: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -178,6 +180,7 @@ def kinds(*parameters: str, within: tuple[str, ...] | None = None) -> dict[str, 
     >>> list(kinds("lower", within=("local_epsilon",)))
     ['laplace', 'one-bit-mean']
     """
+    import_module(_OWN)
     return {
         name: row.kind
         for name, row in sorted(REGISTRY.items())
@@ -194,6 +197,7 @@ def table() -> str:
     >>> print(table().splitlines()[0])
     | name | class | parameters | what a report is | code |
     """
+    import_module(_OWN)
     lines = ["| name | class | parameters | what a report is | code |", "|---|---|---|---|---|"]
     for row in REGISTRY.values():
         if hasattr(row.kind, "randomize"):
@@ -232,12 +236,12 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
-def mechanism(schema: Mapping[str, Any]) -> Any:
+def mechanism_of(schema: Mapping[str, Any]) -> Any:
     """Return the randomizer that a schema describes.
 
     Examples
     --------
-    >>> mechanism({"mechanism": "randomized-response", "version": 1, "categories": 10, "local_epsilon": 2})
+    >>> mechanism_of({"mechanism": "randomized-response", "version": 1, "categories": 10, "local_epsilon": 2})
     RandomizedResponse(categories=10, local_epsilon=2.0)
     """
     if not isinstance(schema, Mapping):
@@ -267,7 +271,7 @@ def stored_mechanism(schema: Any) -> Any:
     ...
     shoal.errors.ParameterError: the schema of randomized-response is incomplete or was changed: it comes back as ...
     """
-    value = mechanism(schema)
+    value = mechanism_of(schema)
     again = schema_of(value)
     if json.dumps(again, sort_keys=True) != json.dumps(dict(schema), sort_keys=True):
         raise ParameterError(
@@ -298,3 +302,63 @@ such as @shoal.randomizers.register("laplace", "what it does", code=200)
             f'@shoal.randomizers.register("{kind.lower() if row is None else row.name}", "what it does", code=200)'
         )
     return row.code
+
+
+@register("plain-randomizer", "known only by its likelihoods")
+@dataclass(frozen=True, kw_only=True)
+class PlainRandomizer:
+    """A randomizer known by ε₀, δ₀ and its likelihoods alone: what a ledger keeps of one that is not registered.
+
+    Parameters
+    ----------
+    local_epsilon, local_delta : float
+        ε₀ and δ₀.
+    blanket, homogeneous : tuple of Likelihoods
+        As `shoal.Randomizer` has them; or each as a mapping of rows, complete and rest.
+
+    Examples
+    --------
+    >>> from shoal.randomizers import RandomizedResponse, mechanism_of, schema_of
+    >>> plain = PlainRandomizer.of(RandomizedResponse(categories=10, local_epsilon=1))
+    >>> mechanism_of(schema_of(plain)) == plain
+    True
+    """
+
+    local_epsilon: float
+    local_delta: float = 0.0
+    blanket: tuple[Likelihoods, ...]
+    homogeneous: tuple[Likelihoods, ...]
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        object.__setattr__(self, "local_epsilon", non_negative(local_epsilon=self.local_epsilon))
+        object.__setattr__(self, "local_delta", probability(local_delta=self.local_delta, zero=True))
+        for name in ("blanket", "homogeneous"):
+            object.__setattr__(self, name, _likelihoods(name, getattr(self, name)))
+        check_likelihoods(self)
+        if self.blanket:
+            check_worst_pair(self)
+
+    @classmethod
+    def of(cls, randomizer: Randomizer) -> "PlainRandomizer":
+        """Return what the accountant knows of a randomizer."""
+        return cls(
+            local_epsilon=randomizer.local_epsilon,
+            local_delta=ability(randomizer, "local_delta"),
+            blanket=tuple(randomizer.blanket),
+            homogeneous=tuple(randomizer.homogeneous),
+        )
+
+
+def _likelihoods(name: str, values: Iterable[Any]) -> tuple[Likelihoods, ...]:
+    try:
+        return tuple(value if isinstance(value, Likelihoods) else _read(**value) for value in values)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"{name} must be likelihoods, each with rows of three numbers, complete and rest", name
+        ) from None
+
+
+def _read(*, rows: Iterable[Iterable[float]], complete: bool, rest: float | None) -> Likelihoods:
+    read = tuple((float(first), float(second), float(each)) for first, second, each in rows)
+    return Likelihoods(read, bool(complete), None if rest is None else float(rest))
