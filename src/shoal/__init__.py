@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from shoal.privacy_profile import Bracket as Bracket
     from shoal.proofs.certificate import Certificate as Certificate
     from shoal.randomizers.coins import Simulation as Simulation
-    from shoal.randomizers.counts import Counts as Counts
     from shoal.randomizers.covered import Covered as Covered
     from shoal.randomizers.distribution_estimate import LevelEstimate as LevelEstimate
     from shoal.randomizers.distribution_estimate import MeanEstimate as MeanEstimate
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from shoal.randomizers.laplace import Laplace as Laplace
     from shoal.randomizers.levels import Levels as Levels
     from shoal.randomizers.matrix_randomizer import MatrixRandomizer as MatrixRandomizer
+    from shoal.randomizers.mechanism import Counts as Counts
     from shoal.randomizers.one_bit_mean import OneBitMean as OneBitMean
     from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
     from shoal.randomizers.quantile_tree import QuantileTree as QuantileTree

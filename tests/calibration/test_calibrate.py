@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.calibration import largest_private
-from shoal.calibration.guess import likely_log_delta, telling
 from shoal.calibration.largest import largest_safe, last_safe, likely_private, varied
 from shoal.calibration.spending import Spending, Stretch
-from shoal.calibration.target import ROOM, Target
+from shoal.calibration.target import ROOM, Target, likely_log_delta, telling
 from shoal.composition.budget import Budget
 from shoal.errors import ParameterError, UnreachableError
 from tests.exhaustive import EXHAUSTIVE, representative

@@ -11,7 +11,7 @@ import shoal
 from shoal.calibration import largest_private
 from shoal.pairs.randomizer import ability
 from shoal.randomizers import Categorical, kinds
-from shoal.randomizers.indexed import Selection
+from shoal.randomizers.categorical import Selection
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 

@@ -17,9 +17,8 @@ from scipy.stats import chi2
 
 from shoal import ParameterError, Simulation
 from shoal.randomizers import SubsetSelection, UnaryEncoding, kinds, mechanism_of
-from shoal.randomizers.categorical import Categorical
+from shoal.randomizers.categorical import Categorical, Indexed
 from shoal.randomizers.coins import WHOLE, Coins
-from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.packed_bits import _patterns, bits_at, check_spare, column_sums, independent_bytes, random_sets
 from tests.exhaustive import representative
 

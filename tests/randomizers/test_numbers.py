@@ -25,11 +25,11 @@ from scipy import stats
 
 from shoal.errors import FileError, ParameterError
 from shoal.randomizers.coins import Coins, Simulation
-from shoal.randomizers.counts import Counts
 from shoal.randomizers.gaussian import Gaussian
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_noise, laplace_noise
 from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.mechanism import Counts
 from shoal.randomizers.number_range import NumberRange
 from shoal.randomizers.one_bit_mean import OneBitMean
 from shoal.randomizers.randomized_response import RandomizedResponse

@@ -12,10 +12,9 @@ import numpy as np
 
 from shoal.amplification.amplify import amplify, proven_bounds
 from shoal.assumptions import CHOSEN, Topic
-from shoal.calibration.guess import anybody, telling
 from shoal.calibration.largest import fewest_reports, largest_local_epsilon, most_rounds, varied
 from shoal.calibration.spending import Spending, Stretch
-from shoal.calibration.target import Target, target_of
+from shoal.calibration.target import Target, anybody, target_of, telling
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
 from shoal.checks import MOST_REPORTS, Number, known, positive, whole

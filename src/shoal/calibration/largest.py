@@ -11,8 +11,7 @@ from itertools import count
 from typing import TypeVar
 
 from shoal.amplification.amplify import amplify
-from shoal.calibration.guess import gaussian_spread, root, telling
-from shoal.calibration.target import Target
+from shoal.calibration.target import Target, gaussian_spread, root, telling
 from shoal.checks import MOST_REPORTS
 from shoal.composition.budget import Budget
 from shoal.composition.composition_method import MOST_TIMES

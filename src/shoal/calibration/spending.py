@@ -9,9 +9,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
-from shoal.calibration.guess import anybody, telling
 from shoal.calibration.largest import most_rounds
-from shoal.calibration.target import Target
+from shoal.calibration.target import Target, anybody, telling
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart

@@ -10,9 +10,8 @@ from fractions import Fraction
 from typing import Protocol
 
 from shoal.amplification.amplify import amplify
-from shoal.calibration.guess import gaussian_spread, telling
 from shoal.calibration.largest import largest_local_epsilon, likely_private, varied
-from shoal.calibration.target import Target
+from shoal.calibration.target import Target, gaussian_spread, telling
 from shoal.checks import MOST_REPORTS
 from shoal.composition.budget import Budget
 from shoal.digits import rounded_up

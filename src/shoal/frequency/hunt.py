@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from shoal.amplification.amplify import amplify
-from shoal.calibration.guess import gaussian_spread
-from shoal.calibration.target import Target, target_of
+from shoal.calibration.target import Target, gaussian_spread, target_of
 from shoal.checks import Number, positive, probability, whole
 from shoal.composition.compose import compose
 from shoal.curve import PrivacyCurve

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from shoal.amplification.amplify import amplify
-from shoal.calibration.guess import telling
-from shoal.calibration.target import Target, target_of
+from shoal.calibration.target import Target, target_of, telling
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart

@@ -12,9 +12,9 @@ from shoal.pairs.registry import registration as registration
 from shoal.pairs.registry import schema_of as schema_of
 from shoal.randomizers.bundled import Bundled as Bundled
 from shoal.randomizers.categorical import Categorical as Categorical
+from shoal.randomizers.categorical import Indexed as Indexed
 from shoal.randomizers.coins import Coins as Coins
 from shoal.randomizers.coins import Simulation as Simulation
-from shoal.randomizers.counts import Counts as Counts
 from shoal.randomizers.covered import Covered as Covered
 from shoal.randomizers.design import Design as Design
 from shoal.randomizers.dummies import Dummies as Dummies
@@ -24,11 +24,11 @@ from shoal.randomizers.hadamard import HadamardResponse as HadamardResponse
 from shoal.randomizers.hadamard import RecursiveHadamardResponse as RecursiveHadamardResponse
 from shoal.randomizers.hashing import LocalHashing as LocalHashing
 from shoal.randomizers.hashing import PrivateIndependentRappor as PrivateIndependentRappor
-from shoal.randomizers.indexed import Indexed as Indexed
 from shoal.randomizers.laplace import Laplace as Laplace
 from shoal.randomizers.levels import Levels as Levels
 from shoal.randomizers.matrix_randomizer import MatrixRandomizer as MatrixRandomizer
 from shoal.randomizers.mean import MeanMechanism as MeanMechanism
+from shoal.randomizers.mechanism import Counts as Counts
 from shoal.randomizers.mechanism import Mechanism as Mechanism
 from shoal.randomizers.one_bit_mean import OneBitMean as OneBitMean
 from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse

@@ -29,8 +29,7 @@ from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.pairs.pair import Pair
 from shoal.proofs.claim import RoundClaim
 from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.counts import Counts
-from shoal.randomizers.mechanism import Numbered
+from shoal.randomizers.mechanism import Counts, Numbered
 
 __all__ = ["NOTHING", "Bundled", "ReachedByPair", "binomial_masses", "binomial_quantiles", "quantiles"]
 

@@ -21,9 +21,9 @@ from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.interval import two_sided
 
 if TYPE_CHECKING:
-    from shoal.randomizers.counts import Counts
     from shoal.randomizers.levels import Levels
     from shoal.randomizers.mean import MeanMechanism
+    from shoal.randomizers.mechanism import Counts
     from shoal.randomizers.quantile_tree import QuantileTree
     from shoal.randomizers.split_and_mix import SplitAndMix
 

@@ -16,10 +16,9 @@ from shoal.pairs.registry import register
 from shoal.randomizers.bundled import NOTHING, Bundled, ReachedByPair, quantiles
 from shoal.randomizers.categorical import check_counts, checked_frequencies
 from shoal.randomizers.coins import Coins, Simulation, coins_for, logarithm_above
-from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
-from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.mechanism import Counts, Reports
 
 if TYPE_CHECKING:
     from shoal.proofs.several_messages_claim import DummyClaim

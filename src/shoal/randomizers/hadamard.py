@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.pairs.registry import register
+from shoal.randomizers.categorical import Indexed
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
-from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
 
 __all__ = ["Blocked", "HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]

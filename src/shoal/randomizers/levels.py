@@ -15,10 +15,9 @@ from shoal.checks import Number, positive, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
-from shoal.randomizers.counts import Counts
 from shoal.randomizers.covered import Covered
 from shoal.randomizers.distribution_estimate import LevelEstimate
-from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.mechanism import Counts, Reports
 from shoal.randomizers.number_range import NumberRange
 
 __all__ = ["Levels", "best_steps"]

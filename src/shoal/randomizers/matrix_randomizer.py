@@ -21,9 +21,8 @@ from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.registry import register
 from shoal.randomizers.categorical import check_counts, checked_frequencies, randomized
 from shoal.randomizers.coins import Coins, Simulation, logarithm_above
-from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import Estimate
-from shoal.randomizers.mechanism import Numbered, Reports
+from shoal.randomizers.mechanism import Counts, Numbered, Reports
 from shoal.rounding import UNIT
 
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.noise_profile import Pools
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
-from shoal.randomizers.counts import Counts
 from shoal.randomizers.distribution_estimate import MeanEstimate
 from shoal.randomizers.integer_noise import Grid, Noise
-from shoal.randomizers.mechanism import Numbered, Reports
+from shoal.randomizers.mechanism import Counts, Numbered, Reports
 from shoal.randomizers.number_range import FINENESS, NumberRange
 
 __all__ = ["WRONG", "MeanMechanism", "likelihoods", "pooled"]

@@ -1,19 +1,26 @@
 """What all mechanisms have in common: reports of a fixed length, and a count state that is all an estimate needs."""
 
+import json
+import struct
+import zlib
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.errors import ParameterError
-from shoal.pairs.registry import schema_of
-from shoal.randomizers.counts import Counts
+from shoal.checks import whole
+from shoal.errors import DamagedError, FormatError, ParameterError
+from shoal.pairs.registry import schema_of, stored_mechanism
+from shoal.strict_json import parsed
 
-__all__ = ["MOST_OUTPUTS", "Mechanism", "Numbered", "Reports"]
+__all__ = ["MOST_OUTPUTS", "Counts", "Mechanism", "Numbered", "Reports"]
 
 Reports = NDArray[Any]
+M = TypeVar("M", bound="Mechanism")
 
+_MAGIC = b"shoal counts 1\n"
 MOST_OUTPUTS = 1 << 32
 """A mechanism with more different reports, or categories, can't be run."""
 _TALLY = 1 << 20
@@ -21,6 +28,95 @@ _OVERHEAD = 48
 """Bytes that sealing adds: the encapsulated key and the tag."""
 _BLOCK = 16
 _HEAD = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(Generic[M]):
+    """How often each output was reported, or each category supported.
+
+    Attributes
+    ----------
+    mechanism : M
+        What each person ran.
+    values : numpy.ndarray
+        The counts.
+    reports : int
+        n.
+
+    Examples
+    --------
+    >>> from shoal.randomizers import RandomizedResponse
+    >>> mechanism = RandomizedResponse(categories=3, local_epsilon=1)
+    >>> morning, evening = mechanism.aggregate([0, 2, 2]), mechanism.aggregate([1])
+    >>> morning + evening
+    Counts(4 reports, RandomizedResponse(categories=3, local_epsilon=1.0))
+    >>> Counts.from_bytes(morning.to_bytes()) == morning
+    True
+    """
+
+    mechanism: M
+    values: NDArray[np.int64]
+    reports: int
+
+    def __add__(self, other: "Counts[M]") -> "Counts[M]":
+        """Return the state of the reports of both."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        if other.mechanism != self.mechanism:
+            raise ParameterError(
+                f"counts of different mechanisms don't add: {self.mechanism!r} and {other.mechanism!r}"
+            )
+        total = whole(reports=self.reports + other.reports, least=0)  # so that no count can overflow
+        return Counts(self.mechanism, self.values + other.values, total)
+
+    def __radd__(self, other: Any) -> "Counts[M]":
+        """Let `sum` begin with 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the mechanism and all counts."""
+        if not isinstance(other, Counts):
+            return NotImplemented
+        same = self.mechanism == other.mechanism and self.reports == other.reports
+        return same and np.array_equal(self.values, other.values)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Show n and the mechanism."""
+        return f"Counts({self.reports:,} reports, {self.mechanism!r})"
+
+    def to_bytes(self) -> bytes:
+        """Return the state with its schema, to be stored or sent."""
+        schema = json.dumps(self.mechanism.to_dict(), ensure_ascii=False).encode()
+        body = struct.pack("<Iq", len(schema), self.reports) + schema + self.values.astype("<i8").tobytes()
+        return _MAGIC + body + struct.pack("<I", zlib.crc32(body))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Counts[Any]":
+        """Return the state in these bytes, or say why they are none."""
+        if not data.startswith(_MAGIC):
+            raise FormatError("this is no count state of shoal: it does not begin with 'shoal counts 1'")
+        body, check = data[len(_MAGIC) : -4], data[-4:]
+        if len(body) < 12 or struct.pack("<I", zlib.crc32(body)) != check:
+            raise DamagedError("this count state is damaged or cut off: its checksum does not fit")
+        length, count = struct.unpack_from("<Iq", body)
+        try:
+            reports = whole(reports=count, least=0)
+            mechanism = stored_mechanism(parsed(body[12 : 12 + length]))
+        except ParameterError as error:
+            raise FormatError(f"this count state is not one that shoal writes: {error}") from None
+        except ValueError:
+            raise FormatError("this count state does not say which mechanism it is of") from None
+        rest = body[12 + length :]
+        if len(rest) != 8 * mechanism.cells:
+            raise DamagedError(
+                f"this count state holds {len(rest)} bytes of counts; {mechanism!r} has {8 * mechanism.cells}"
+            )
+        values = np.frombuffer(rest, "<i8").astype(np.int64)
+        if (values < 0).any() or not mechanism.consistent(values, reports):
+            raise DamagedError(f"this count state says {reports} reports, and its counts say otherwise")
+        return Counts(mechanism, values, reports)
 
 
 class Mechanism(ABC):

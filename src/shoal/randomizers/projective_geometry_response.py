@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.pairs.registry import register
+from shoal.randomizers.categorical import Indexed
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import (
@@ -25,7 +26,6 @@ from shoal.randomizers.finite_field import (
     product,
     spectrum_of,
 )
-from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
 
 __all__ = ["ProjectiveGeometryResponse"]

@@ -16,11 +16,10 @@ from shoal.checks import Number, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.bundled import Bundled, quantiles
 from shoal.randomizers.coins import Simulation
-from shoal.randomizers.counts import Counts
 from shoal.randomizers.covered import Covered
 from shoal.randomizers.distribution_estimate import TreeEstimate
 from shoal.randomizers.dummies import Dummies
-from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.mechanism import Counts, Reports
 from shoal.randomizers.number_range import NumberRange
 
 __all__ = ["QuantileTree", "Ranges"]

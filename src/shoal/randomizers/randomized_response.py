@@ -11,9 +11,9 @@ from shoal.pairs import BitRows
 from shoal.pairs.decomposition import Decomposition
 from shoal.pairs.likelihoods import Support, response
 from shoal.pairs.registry import register
+from shoal.randomizers.categorical import Indexed
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
-from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
 from shoal.rounding import slack
 

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.pairs.registry import register
+from shoal.randomizers.categorical import Selection
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
-from shoal.randomizers.indexed import Selection
 from shoal.randomizers.mechanism import MOST_OUTPUTS, Reports
 from shoal.randomizers.packed_bits import bits_at, check_spare, column_sums, random_sets
 
