@@ -14,7 +14,7 @@ from shoal.calibration.target import ROOM, Target
 from shoal.errors import FormatError, ParameterError
 from shoal.frequency.error_chart import central_error, local_error
 from shoal.frequency.fit import _least_limit
-from shoal.frequency.plan_file import PlannedRounds
+from shoal.frequency.plan import PlannedRounds
 from shoal.pairs.discrete_laplace import DummyPair
 from shoal.randomizers import kinds, mechanism_of
 from shoal.randomizers.dummies import decay_of

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.pairs.directed_pairs import DirectedPairs, PairCells
-from shoal.pairs.input_pairs import InputPairs
+from shoal.pairs.directed_pairs import DirectedPairs, InputPairs, PairCells
 from tests.exhaustive import representative
 from tests.work import calls
 

@@ -16,8 +16,7 @@ from shoal.errors import ParameterError
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
 from shoal.numerics.renyi import BracketIntegral, divergences
 from shoal.pairs import ClonePair, LikelihoodPair
-from shoal.pairs.directed_pairs import DirectedPairs
-from shoal.pairs.input_pairs import InputPairs
+from shoal.pairs.directed_pairs import DirectedPairs, InputPairs
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.randomizer import ability, check_worst_pair, registration_of
 from shoal.privacy_profile import Profile

@@ -1,4 +1,7 @@
-"""The plan: which mechanism estimates a histogram best under a central guarantee."""
+"""The plan: which mechanism estimates a histogram best under a central guarantee.
+
+`PlannedRounds` is the file that `shoal plan --output` writes, read back.
+"""
 
 import math
 import time
@@ -14,18 +17,20 @@ from shoal.calibration.target import Target, target_of, telling
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
-from shoal.checks import Number, positive, whole
+from shoal.checks import Number, non_negative, positive, probability, whole
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
 from shoal.digits import exactly, input_down, rounded_up
-from shoal.errors import ParameterError
+from shoal.errors import FormatError, ParameterError, ShoalError
 from shoal.frequency.error_chart import central_error, error_chart, local_error
 from shoal.frequency.fit import Question
+from shoal.pairs.registry import mechanism_of
 from shoal.progress import progress
 from shoal.randomizers import Bundled, Categorical, Covered, Dummies
+from shoal.strict_json import parsed, short_reason
 
-__all__ = ["Choice", "Plan", "plan"]
+__all__ = ["Choice", "Plan", "PlannedRounds", "plan"]
 
 _DELTA = 1e-6
 _MOST_MESSAGES = 65
@@ -431,3 +436,66 @@ def _kept(target: Target, curve: PrivacyCurve, mechanism: Categorical, times: in
     if isinstance(mechanism, Bundled):
         return min(target.reached(curve, times), target.epsilon)
     return target.kept(curve, telling(mechanism), times)
+
+
+@dataclass(frozen=True)
+class PlannedRounds:
+    """The rounds of a plan: the first choice, with every number as the file has it.
+
+    Attributes
+    ----------
+    mechanism : Categorical
+        What each participant runs.
+    reports : int
+        How many reports are shuffled together in a round.
+    rounds : int
+        How many rounds there are.
+    epsilon, delta : float
+        The target for all rounds together.
+    spent : float
+        The part of the target that a ledger had counted before the plan; 0 without a ledger.
+    """
+
+    mechanism: Categorical
+    reports: int
+    rounds: int
+    epsilon: float
+    delta: float
+    spent: float = 0.0
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> "PlannedRounds":
+        """Return the rounds of a plan.
+
+        Parameters
+        ----------
+        text : str
+            The JSON that `shoal plan --output` writes.
+        name : str
+            The name of the file, for an error.
+
+        Raises
+        ------
+        FormatError
+            If it is not a plan.
+        """
+        try:
+            content = parsed(text)
+            mechanism = mechanism_of(content["schema"])
+            if not isinstance(mechanism, Categorical):
+                raise ParameterError("its schema is not a mechanism for categories")
+            return cls(
+                mechanism,
+                whole(reports=content["reports"]),
+                whole(times=content["times"], most=MOST_TIMES),
+                positive(epsilon=content["epsilon"]),
+                probability(delta=content["delta"]),
+                non_negative(spent=content.get("spent", 0.0)),
+            )
+        except (ValueError, KeyError, TypeError, OverflowError, ShoalError) as error:
+            reason = short_reason(error) if isinstance(error, ShoalError) else "a field is missing, or is not a number"
+            raise FormatError(f"{name} is not a plan, as `shoal plan --output` writes it: {reason}") from None
+
+    def curve(self, reports: int | None = None) -> PrivacyCurve:
+        """Return the guarantee of one round, with another number of reports if one is given."""
+        return amplify(self.mechanism, reports=self.reports if reports is None else reports)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import positive, probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
-from shoal.pairs.bit_rows import BitRows
+from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.randomizers.coins import CHUNK, WHOLE, Coins, Simulation, coins_for, logarithm_above, share_below
 from shoal.randomizers.design import Design, Moments

@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError
-from shoal.pairs.bit_rows import BitRows
-from shoal.pairs.input_pairs import InputPairs
-from shoal.pairs.integer_likelihoods import IntegerLikelihoods
+from shoal.pairs.directed_pairs import InputPairs
+from shoal.pairs.integer_likelihoods import BitRows, IntegerLikelihoods
 from shoal.pairs.registry import register
 from shoal.randomizers.categorical import check_counts, checked_frequencies, randomized
 from shoal.randomizers.coins import Coins, Simulation, logarithm_above

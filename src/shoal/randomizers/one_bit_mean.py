@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
-from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.decomposition import Decomposition
+from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.registry import register
 from shoal.randomizers.coins import WHOLE, logarithm_above, share_below
