@@ -1,6 +1,7 @@
 """The plan of a hunt for heavy hitters: rounds over longer and longer prefixes, all with one order and one truth."""
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -263,14 +264,14 @@ def hunt(
         if kept(index):
             good = index
         else:
-            unsafe, index = index, min(index - 1, _index(orders[index] / _STEP, orders))
+            unsafe, index = index, min(index - 1, bisect_right(orders, orders[index] / _STEP) - 1)
     if good < 0:
         raise UnreachableError(
             f"{settings['people']:,} people with {mean:g} covers each are too few for epsilon={epsilon:g} at "
             f"delta={delta:g} in {rounds} rounds; more covers, fewer bits or a larger ε would do"
         )
     while unsafe == len(orders) and good < len(orders) - 1:  # up to what does not
-        index = min(len(orders) - 1, max(good + 1, _index(orders[good] * _STEP, orders)))
+        index = min(len(orders) - 1, max(good + 1, bisect_right(orders, orders[good] * _STEP) - 1))
         if kept(index):
             good = index
         else:
@@ -281,16 +282,7 @@ def hunt(
 def _likely(target: Target, rounds: int, covers: float, orders: tuple[int, ...]) -> int:
     """Return about the largest order, as if losses were normal: with μ covers on two outputs each, of variance 2/μ."""
     mean = 2 * rounds / gaussian_spread(target.epsilon, target.delta) ** 2
-    return max(0, _index(covers / mean, orders))
-
-
-def _index(order: float, orders: tuple[int, ...]) -> int:
-    """Return the last of the orders that is not above this one; −1 if there is none."""
-    low, high = -1, len(orders)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if orders[middle] <= order else (low, middle)
-    return low
+    return max(0, bisect_right(orders, covers / mean) - 1)
 
 
 def _local_epsilon(share: Fraction) -> float:

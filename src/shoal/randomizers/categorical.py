@@ -23,12 +23,12 @@ from shoal.randomizers.coins import CHUNK, WHOLE, Coins, Simulation, coins_for, 
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.interval import holders
-from shoal.randomizers.mechanism import Counts, Mechanism, Numbered, Reports
+from shoal.randomizers.mechanism import Counts, Mechanism, Numbered, Reports, check_counts
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import SupportClaim
 
-__all__ = ["Categorical", "Indexed", "Selection", "check_counts", "checked_frequencies", "randomized"]
+__all__ = ["Categorical", "Indexed", "Selection", "checked_frequencies", "randomized"]
 
 _MOST_COMPARED = 1 << 22
 """Outputs of all categories together that are looked at to compare a design with what supports what."""
@@ -272,15 +272,6 @@ def _numbers(values: ArrayLike, categories: int) -> NDArray[Any]:
             f"values[{index}] is none of the categories, which are numbered from 0 to {categories - 1}"
         )
     return numbers
-
-
-def check_counts(mechanism: object, counts: object) -> None:
-    """Refuse counts of another mechanism, and those of no reports."""
-    if not isinstance(counts, Counts) or counts.mechanism != mechanism:
-        other = counts.mechanism if isinstance(counts, Counts) else counts
-        raise ParameterError(f"these counts are not of {mechanism!r}, but of {other!r}")
-    if counts.reports == 0:
-        raise ParameterError("there are no reports to estimate from")
 
 
 def checked_frequencies(frequencies: ArrayLike | None, categories: int) -> NDArray[np.float64]:

@@ -17,12 +17,12 @@ from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
 from shoal.pairs.pair import Pair
 from shoal.pairs.registry import mechanism_of, register
 from shoal.randomizers.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, binomial_quantiles
-from shoal.randomizers.categorical import Indexed, check_counts, checked_frequencies
+from shoal.randomizers.categorical import Indexed, checked_frequencies
 from shoal.randomizers.coins import WHOLE, Coins
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.interval import two_sided
-from shoal.randomizers.mechanism import Counts, Reports
+from shoal.randomizers.mechanism import Counts, Reports, check_counts
 
 if TYPE_CHECKING:
     from shoal.proofs.several_messages_claim import CoverClaim

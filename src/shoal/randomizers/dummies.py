@@ -14,11 +14,11 @@ from shoal.errors import ParameterError
 from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
 from shoal.pairs.registry import register
 from shoal.randomizers.bundled import NOTHING, Bundled, ReachedByPair, quantiles
-from shoal.randomizers.categorical import check_counts, checked_frequencies
+from shoal.randomizers.categorical import checked_frequencies
 from shoal.randomizers.coins import Coins, Simulation, coins_for, logarithm_above
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
-from shoal.randomizers.mechanism import Counts, Reports
+from shoal.randomizers.mechanism import Counts, Reports, check_counts
 
 if TYPE_CHECKING:
     from shoal.proofs.several_messages_claim import DummyClaim

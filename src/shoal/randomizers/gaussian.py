@@ -8,10 +8,10 @@ from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.numerics.noise import GaussianRatio
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.noise_profile import NoiseProfile, Pools, ReachedByNoise
+from shoal.pairs.noise_profile import NoiseProfile, Pools
 from shoal.pairs.registry import register
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_grid, gaussian_noise
-from shoal.randomizers.mean import WRONG, MeanMechanism, likelihoods
+from shoal.randomizers.mean import NoisyMean
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import GaussianClaim
@@ -26,7 +26,7 @@ _POOLS = 32
 
 @register("gaussian", "a number with normal noise, rounded to a grid")
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Gaussian(MeanMechanism):
+class Gaussian(NoisyMean):
     """The mechanism that adds normal noise to a number in an interval.
 
     What is reported is a cell of a grid. That is normal noise on [0, 1] with values rounded before and reports after
@@ -52,7 +52,6 @@ class Gaussian(MeanMechanism):
 
     blanket: ClassVar[tuple[Likelihoods, ...]] = ()
     """Its blanket has a density, and `profile` is computed from it."""
-    homogeneous_error: ClassVar[tuple[float, float]] = (0.0, WRONG)
 
     deviation: float
 
@@ -112,15 +111,6 @@ class Gaussian(MeanMechanism):
             return 0.5 * (math.erfc(low / scale) - math.erfc(high / scale))
 
         return self._pooled(between, beyond, pools)
-
-    def reached(self, reports: int) -> ReachedByNoise:
-        """Return what real inputs reach among n such reports."""
-        return ReachedByNoise(reports, self._reached())
-
-    @property
-    def homogeneous(self) -> tuple[Likelihoods, ...]:
-        """What the reports look like if all others hold the lower end, the upper one, or the middle."""
-        return tuple(likelihoods(pools) for pools in self._reached())
 
     @property
     def blanket_probability(self) -> float:

@@ -12,10 +12,10 @@ import numpy as np
 from shoal.checks import positive
 from shoal.numerics.noise import LaplaceRatio
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.noise_profile import NoiseProfile, Pools, ReachedByNoise
+from shoal.pairs.noise_profile import NoiseProfile, Pools
 from shoal.pairs.registry import register
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
-from shoal.randomizers.mean import WRONG, MeanMechanism, likelihoods
+from shoal.randomizers.mean import NoisyMean
 
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import LaplaceClaim
@@ -32,7 +32,7 @@ _PROVED = 50.0
 
 @register("laplace", "a number with Laplace noise, rounded to a grid")
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Laplace(MeanMechanism):
+class Laplace(NoisyMean):
     """The mechanism that adds Laplace noise to a number in an interval, of a scale 1/ε₀ times its length.
 
     What is reported is a cell of a grid. That is Laplace noise on [0, 1] with values rounded before and reports after
@@ -61,7 +61,6 @@ class Laplace(MeanMechanism):
     """
 
     blanket_row: ClassVar[tuple[str, int]] = ("laplace", 2)
-    homogeneous_error: ClassVar[tuple[float, float]] = (0.0, WRONG)
 
     local_epsilon: float
 
@@ -122,15 +121,6 @@ class Laplace(MeanMechanism):
             return -0.5 * math.exp(-rate * low) * math.expm1(rate * (low - high))
 
         return self._pooled(between, 0, _POOLS)
-
-    def reached(self, reports: int) -> ReachedByNoise:
-        """Return what real inputs reach among n such reports."""
-        return ReachedByNoise(reports, self._reached())
-
-    @property
-    def homogeneous(self) -> tuple[Likelihoods, ...]:
-        """What the reports look like if all others hold the lower end, the upper one, or the middle."""
-        return tuple(likelihoods(pools) for pools in self._reached())
 
 
 @lru_cache(maxsize=64)

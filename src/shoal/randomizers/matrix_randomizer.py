@@ -18,10 +18,10 @@ from shoal.errors import ParameterError, RangeError
 from shoal.pairs.directed_pairs import InputPairs
 from shoal.pairs.integer_likelihoods import BitRows, IntegerLikelihoods
 from shoal.pairs.registry import register
-from shoal.randomizers.categorical import check_counts, checked_frequencies, randomized
+from shoal.randomizers.categorical import checked_frequencies, randomized
 from shoal.randomizers.coins import Coins, Simulation, logarithm_above
 from shoal.randomizers.estimate import Estimate
-from shoal.randomizers.mechanism import Counts, Numbered, Reports
+from shoal.randomizers.mechanism import Counts, Numbered, Reports, check_counts
 from shoal.rounding import UNIT
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The mean of numbers in an interval: what its mechanisms have in common, and the estimate from their counts.
 
-For lower limits, `pooled` puts the cells of the grid together into pools. That can only hide something, so what two
+For lower limits, `NoisyMean` puts the cells of the grid together into pools. That can only hide something, so what two
 inputs reach among reports that are pools is reached by the mechanism itself, as it is run (docs/theory/numbers.md,
 section 2). The integers with which coins are compared differ from these probabilities by less than 2⁻¹¹³⁰, and no pool
 has less than 2⁻¹⁰⁰⁰.
@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,21 +22,21 @@ from numpy.typing import ArrayLike
 from shoal.checks import probability, whole
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.noise_profile import Pools
+from shoal.pairs.noise_profile import Pools, ReachedByNoise
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.distribution_estimate import MeanEstimate
 from shoal.randomizers.integer_noise import Grid, Noise
-from shoal.randomizers.mechanism import Counts, Numbered, Reports
+from shoal.randomizers.mechanism import Counts, Numbered, Reports, check_counts
 from shoal.randomizers.number_range import FINENESS, NumberRange
 
-__all__ = ["WRONG", "MeanMechanism", "likelihoods", "pooled"]
+__all__ = ["Between", "MeanMechanism", "NoisyMean"]
 
 Between = Callable[[float, float], float]
 Pool = tuple[float, ...]
 
 _SMALLEST = 2.0**-1000
 """Of a probability of a pool: with less, likelihoods overflow, and it joins its neighbour."""
-WRONG = 2.0**-38
+_REL_ERROR = 2.0**-38
 """By which part of itself a probability of a pool may be wrong."""
 
 
@@ -111,11 +111,6 @@ class MeanMechanism(Numbered):
             reports[start : start + len(points)] = noise.reports(points, coins)
         return reports
 
-    def _pooled(self, between: Between, beyond: int, pools: int) -> tuple[Pools, ...]:
-        """Return what the two ends look like if all others hold one of them, or the middle as it is rounded."""
-        middle = int(self._range.positions(np.array([self.lower + self.length / 2]), self.grid.intervals)[0])
-        return pooled(self.grid, between, (middle, 1 << FINENESS), beyond=beyond, pools=pools)
-
     def estimate(self, counts: "Counts[Any]", *, confidence: float = 0.95) -> MeanEstimate:
         """Return an unbiased estimate of the mean of these people's values, with a confidence interval.
 
@@ -129,11 +124,7 @@ class MeanMechanism(Numbered):
         confidence : float
             Of the interval (docs/theory/numbers.md, 4).
         """
-        if not isinstance(counts, Counts) or counts.mechanism != self:
-            other = counts.mechanism if isinstance(counts, Counts) else counts
-            raise ParameterError(f"these counts are not of {self!r}, but of {other!r}")
-        if counts.reports == 0:
-            raise ParameterError("there are no reports to estimate from")
+        check_counts(self, counts)
         confidence, noise, n = probability(confidence=confidence, usual="0.9 to 0.99"), self.noise, counts.reports
         total = sum(index * count for index, count in enumerate(counts.values.tolist()))
         position = float((Fraction(total, n) - noise.centre) / (noise.slope * self.grid.intervals))
@@ -184,7 +175,32 @@ class MeanMechanism(Numbered):
         return self.length * self.length * self._spread(rounding) / n
 
 
-def pooled(grid: Grid, between: Between, middle: tuple[int, int], *, beyond: int, pools: int) -> tuple[Pools, ...]:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NoisyMean(MeanMechanism):
+    """A mechanism that adds noise to a number, whose cells are put together into pools for lower limits."""
+
+    homogeneous_error: ClassVar[tuple[float, float]] = (0.0, _REL_ERROR)
+
+    @abstractmethod
+    def _reached(self) -> tuple[Pools, ...]:
+        """Return what the reports look like if all others hold the lower end, the upper one, or the middle."""
+
+    def _pooled(self, between: Between, beyond: int, pools: int) -> tuple[Pools, ...]:
+        """Return what the two ends look like if all others hold one of them, or the middle as it is rounded."""
+        middle = int(self._range.positions(np.array([self.lower + self.length / 2]), self.grid.intervals)[0])
+        return _pools_of(self.grid, between, (middle, 1 << FINENESS), beyond=beyond, pools=pools)
+
+    def reached(self, reports: int) -> ReachedByNoise:
+        """Return what real inputs reach among n such reports."""
+        return ReachedByNoise(reports, self._reached())
+
+    @property
+    def homogeneous(self) -> tuple[Likelihoods, ...]:
+        """What the reports look like if all others hold the lower end, the upper one, or the middle."""
+        return tuple(_likelihoods(pools) for pools in self._reached())
+
+
+def _pools_of(grid: Grid, between: Between, middle: tuple[int, int], *, beyond: int, pools: int) -> tuple[Pools, ...]:
     """Return the pools of the two ends if all others hold the lower end, the upper one, or a value between.
 
     Parameters
@@ -220,10 +236,10 @@ def pooled(grid: Grid, between: Between, middle: tuple[int, int], *, beyond: int
         mixed = (1 - share) * probability(point, low, high) + (share and share * probability(point + 1, low, high))
         counts.append((probability(0, low, high), probability(grid.intervals, low, high), mixed))
     columns = tuple(zip(*_joined(counts), strict=True))
-    return tuple(Pools(columns[0], columns[1], columns[other], WRONG) for other in (0, 1, 2))
+    return tuple(Pools(columns[0], columns[1], columns[other], _REL_ERROR) for other in (0, 1, 2))
 
 
-def likelihoods(pools: Pools) -> Likelihoods:
+def _likelihoods(pools: Pools) -> Likelihoods:
     """Return what a report tells about the two ends, relative to what all others report."""
     rows = zip(pools.first, pools.second, pools.others, strict=True)
     return Likelihoods(tuple((_log(one, other), _log(two, other), other) for one, two, other in rows), complete=True)

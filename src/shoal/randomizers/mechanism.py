@@ -15,7 +15,7 @@ from shoal.errors import DamagedError, FormatError, ParameterError
 from shoal.pairs.registry import schema_of, stored_mechanism
 from shoal.strict_json import parsed
 
-__all__ = ["MOST_OUTPUTS", "Counts", "Mechanism", "Numbered", "Reports"]
+__all__ = ["MOST_OUTPUTS", "Counts", "Mechanism", "Numbered", "Reports", "check_counts"]
 
 Reports = NDArray[Any]
 M = TypeVar("M", bound="Mechanism")
@@ -271,3 +271,12 @@ class Numbered(Mechanism):
         if rows.shape[1] == 3:
             rows = np.concatenate([rows, np.zeros((len(rows), 1), np.uint8)], axis=1)
         return self._checked(rows.view(f"<u{rows.shape[1]}").ravel()).astype(kind)
+
+
+def check_counts(mechanism: object, counts: object) -> None:
+    """Refuse counts of another mechanism, and those of no reports."""
+    if not isinstance(counts, Counts) or counts.mechanism != mechanism:
+        other = counts.mechanism if isinstance(counts, Counts) else counts
+        raise ParameterError(f"these counts are not of {mechanism!r}, but of {other!r}")
+    if counts.reports == 0:
+        raise ParameterError("there are no reports to estimate from")
