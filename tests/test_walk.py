@@ -96,9 +96,9 @@ def test_the_walk_goes_downward() -> None:
     """No function calls up into a higher layer, but for what it was handed by it."""
     calls = _walked(_ask_default)[1] | _walked(_ask_response)[1]
     handed = {  # functions to apply and to search, and the randomizer
-        ("amplification/setting.py", "randomizers/categorical.py"),
-        ("amplification/setting.py", "randomizers/randomized_response.py"),
-        ("pairs/randomizer.py", "randomizers/randomized_response.py"),
+        ("amplification/setting.py", "mechanisms/categorical.py"),
+        ("amplification/setting.py", "mechanisms/randomized_response.py"),
+        ("pairs/randomizer.py", "mechanisms/randomized_response.py"),
         ("checks.py", "curve.py"),
         ("curve.py", "amplification/swap_chains.py"),
         ("curve.py", "amplification/blanket.py"),

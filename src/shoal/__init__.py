@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from shoal.errors import StorageError as StorageError
     from shoal.errors import UnreachableError as UnreachableError
     from shoal.errors import WrongKeyError as WrongKeyError
+    from shoal.estimation.distribution_estimate import LevelEstimate as LevelEstimate
+    from shoal.estimation.distribution_estimate import MeanEstimate as MeanEstimate
+    from shoal.estimation.distribution_estimate import MixEstimate as MixEstimate
+    from shoal.estimation.distribution_estimate import TreeEstimate as TreeEstimate
+    from shoal.estimation.estimate import Estimate as Estimate
     from shoal.frequency.hitters import Hitters as Hitters
     from shoal.frequency.hitters import hitters as hitters
     from shoal.frequency.hunt import Hunt as Hunt
@@ -50,36 +55,31 @@ if TYPE_CHECKING:
     from shoal.frequency.plan import Plan as Plan
     from shoal.frequency.plan import plan as plan
     from shoal.lower_limit import LowerBound as LowerBound
+    from shoal.mechanisms.coins import Simulation as Simulation
+    from shoal.mechanisms.covered import Covered as Covered
+    from shoal.mechanisms.dummies import Dummies as Dummies
+    from shoal.mechanisms.gaussian import Gaussian as Gaussian
+    from shoal.mechanisms.hadamard import HadamardResponse as HadamardResponse
+    from shoal.mechanisms.hadamard import RecursiveHadamardResponse as RecursiveHadamardResponse
+    from shoal.mechanisms.hashing import LocalHashing as LocalHashing
+    from shoal.mechanisms.hashing import PrivateIndependentRappor as PrivateIndependentRappor
+    from shoal.mechanisms.laplace import Laplace as Laplace
+    from shoal.mechanisms.levels import Levels as Levels
+    from shoal.mechanisms.matrix_randomizer import MatrixRandomizer as MatrixRandomizer
+    from shoal.mechanisms.mechanism import Counts as Counts
+    from shoal.mechanisms.one_bit_mean import OneBitMean as OneBitMean
+    from shoal.mechanisms.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
+    from shoal.mechanisms.quantile_tree import QuantileTree as QuantileTree
+    from shoal.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
+    from shoal.mechanisms.split_and_mix import SplitAndMix as SplitAndMix
+    from shoal.mechanisms.subset_selection import SubsetSelection as SubsetSelection
+    from shoal.mechanisms.unary_encoding import Rappor as Rappor
+    from shoal.mechanisms.unary_encoding import UnaryEncoding as UnaryEncoding
     from shoal.pairs.decomposition import Decomposition as Decomposition
     from shoal.pairs.likelihoods import Likelihoods as Likelihoods
     from shoal.pairs.randomizer import Randomizer as Randomizer
     from shoal.privacy_profile import Bracket as Bracket
     from shoal.proofs.certificate import Certificate as Certificate
-    from shoal.randomizers.coins import Simulation as Simulation
-    from shoal.randomizers.covered import Covered as Covered
-    from shoal.randomizers.distribution_estimate import LevelEstimate as LevelEstimate
-    from shoal.randomizers.distribution_estimate import MeanEstimate as MeanEstimate
-    from shoal.randomizers.distribution_estimate import MixEstimate as MixEstimate
-    from shoal.randomizers.distribution_estimate import TreeEstimate as TreeEstimate
-    from shoal.randomizers.dummies import Dummies as Dummies
-    from shoal.randomizers.estimate import Estimate as Estimate
-    from shoal.randomizers.gaussian import Gaussian as Gaussian
-    from shoal.randomizers.hadamard import HadamardResponse as HadamardResponse
-    from shoal.randomizers.hadamard import RecursiveHadamardResponse as RecursiveHadamardResponse
-    from shoal.randomizers.hashing import LocalHashing as LocalHashing
-    from shoal.randomizers.hashing import PrivateIndependentRappor as PrivateIndependentRappor
-    from shoal.randomizers.laplace import Laplace as Laplace
-    from shoal.randomizers.levels import Levels as Levels
-    from shoal.randomizers.matrix_randomizer import MatrixRandomizer as MatrixRandomizer
-    from shoal.randomizers.mechanism import Counts as Counts
-    from shoal.randomizers.one_bit_mean import OneBitMean as OneBitMean
-    from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
-    from shoal.randomizers.quantile_tree import QuantileTree as QuantileTree
-    from shoal.randomizers.randomized_response import RandomizedResponse as RandomizedResponse
-    from shoal.randomizers.split_and_mix import SplitAndMix as SplitAndMix
-    from shoal.randomizers.subset_selection import SubsetSelection as SubsetSelection
-    from shoal.randomizers.unary_encoding import Rappor as Rappor
-    from shoal.randomizers.unary_encoding import UnaryEncoding as UnaryEncoding
     from shoal.sweeps import Table as Table
     from shoal.sweeps import sweep as sweep
 

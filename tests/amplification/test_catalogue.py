@@ -15,7 +15,7 @@ import shoal
 from shoal.amplification.amplify import proven_bounds, setting_of
 from shoal.amplification.setting import BOUNDS, Setting, ShufflingBound
 from shoal.cli import main
-from shoal.randomizers import Randomizer
+from shoal.mechanisms import Randomizer
 
 _SLOW = {"girgis", "koskela"}
 _ORDER = (  # the first is never above the second

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from shoal.frequency.column_values import numbers
-from shoal.randomizers.number_range import NumberRange
+from shoal.mechanisms.number_range import NumberRange
 from tests.cli.commands import facts_of, run
 
 _OPTIONS = "--column age --lower 0 --upper 120 --epsilon 0.5"

@@ -18,8 +18,8 @@ from shoal.collect.keys import analyst_key, make_analyst_keys, make_shuffler_key
 from shoal.collect.task import Task, task_id
 from shoal.errors import FileError, ForgedError, ParameterError, StorageError, WrongKeyError
 from shoal.frequency.names import Names
+from shoal.mechanisms import HadamardResponse, RandomizedResponse, kinds
 from shoal.pairs.registry import REGISTRY
-from shoal.randomizers import HadamardResponse, RandomizedResponse, kinds
 from tests.collect.world import World, make_world
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))

@@ -28,8 +28,8 @@ from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
 from shoal.frequency.hunt import Hunt
 from shoal.frequency.names import Names
+from shoal.mechanisms import Categorical
 from shoal.pairs.registry import REGISTRY, wire_code
-from shoal.randomizers import Categorical
 
 _PATH = Path(__file__).with_name("vectors.json")
 _KEM = b"KEM" + bytes.fromhex("0020")

@@ -25,7 +25,7 @@ from shoal.collect.keys import (
 from shoal.collect.task import Task
 from shoal.frequency.hunt import Hunt
 from shoal.frequency.names import Names
-from shoal.randomizers import Covered, Dummies, RandomizedResponse
+from shoal.mechanisms import Covered, Dummies, RandomizedResponse
 
 __all__ = [
     "World",

@@ -18,7 +18,7 @@ from shoal.errors import ParameterError, StorageError
 from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
-from shoal.randomizers import Categorical
+from shoal.mechanisms import Categorical
 from shoal.shuffling import shuffle
 
 MECHANISM = shoal.RandomizedResponse(categories=5, local_epsilon=1)

@@ -22,8 +22,8 @@ from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, wri
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import MAGIC, ReportFile, write_reports
-from shoal.randomizers import Categorical, kinds, mechanism_of
-from shoal.randomizers.coins import Coins, Simulation
+from shoal.mechanisms import Categorical, kinds, mechanism_of
+from shoal.mechanisms.coins import Coins, Simulation
 from shoal.shuffling import shuffle
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))

@@ -17,8 +17,8 @@ from shoal.auditing import _tail
 from shoal.frequency.coded_strings import CodedStrings
 from shoal.frequency.hitters import _selected_lower, compared
 from shoal.frequency.hunt import Hunt, hunt
+from shoal.mechanisms.projective_geometry_response import points
 from shoal.pairs.cover_pair import covered_response
-from shoal.randomizers.projective_geometry_response import points
 
 Law = dict[tuple[int, ...], Fraction]
 Round = Callable[[int], Law]

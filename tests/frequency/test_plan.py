@@ -15,9 +15,9 @@ from shoal.errors import FormatError, ParameterError
 from shoal.frequency.error_chart import central_error, local_error
 from shoal.frequency.fit import _least_limit
 from shoal.frequency.plan import PlannedRounds
+from shoal.mechanisms import kinds, mechanism_of
+from shoal.mechanisms.dummies import decay_of
 from shoal.pairs.discrete_laplace import DummyPair
-from shoal.randomizers import kinds, mechanism_of
-from shoal.randomizers.dummies import decay_of
 from tests.exhaustive import representative
 from tests.oracles.every_design import best_design, inverted_delta
 

@@ -9,8 +9,8 @@ from itertools import permutations
 import pytest
 
 import shoal
+from shoal.mechanisms import Categorical, Likelihoods
 from shoal.pairs import BitRows
-from shoal.randomizers import Categorical, Likelihoods
 from tests.exhaustive import representative
 from tests.oracles import enumeration, mechanisms
 

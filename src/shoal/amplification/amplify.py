@@ -65,7 +65,7 @@ def amplify(
     --------
     >>> amplify(local_epsilon=2, reports=1e6)
     PrivacyCurve(ε=0.00923964 at δ=1e-06, n=1,000,000, ε₀=2, swap-chains)
-    >>> from shoal.randomizers import RandomizedResponse
+    >>> from shoal.mechanisms import RandomizedResponse
     >>> amplify(RandomizedResponse(categories=100, local_epsilon=2), reports=1e6)
     PrivacyCurve(ε=0.00234563 at δ=1e-06, n=1,000,000, ε₀=2, blanket)
     """

@@ -188,7 +188,7 @@ def calibrate(
     5.46850374...
     >>> calibrate(epsilon=0.1, delta=1e-6, local_epsilon=2).reports
     12875
-    >>> from shoal.randomizers import RandomizedResponse
+    >>> from shoal.mechanisms import RandomizedResponse
     >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
     >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000).randomizer
     RandomizedResponse(categories=100, local_epsilon=5.78985...)

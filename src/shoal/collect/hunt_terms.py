@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from shoal.errors import ParameterError
 from shoal.frequency.coded_strings import CodedStrings
 from shoal.frequency.hunt import Hunt
-from shoal.randomizers import Categorical, Covered
+from shoal.mechanisms import Categorical, Covered
 
 __all__ = ["HuntTerms", "check_listed", "children_of"]
 

@@ -23,9 +23,9 @@ from shoal.errors import DamagedError, ForgedError, FormatError, ParameterError,
 from shoal.frequency.hunt import Hunt
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
+from shoal.mechanisms import Categorical, Dummies
+from shoal.mechanisms.bundled import Bundled
 from shoal.pairs.registry import stored_mechanism, wire_code
-from shoal.randomizers import Categorical, Dummies
-from shoal.randomizers.bundled import Bundled
 from shoal.strict_json import Fields, read_fields, shortened
 
 __all__ = [

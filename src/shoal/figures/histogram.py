@@ -14,7 +14,7 @@ from shoal.figures.gallery import figure
 from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION
 from shoal.frequency.error_chart import central_error
 from shoal.frequency.simulation import zipf_people
-from shoal.randomizers import Categorical, RandomizedResponse, RecursiveHadamardResponse, Simulation
+from shoal.mechanisms import Categorical, RandomizedResponse, RecursiveHadamardResponse, Simulation
 
 __all__ = ["HistogramFigure", "histogram"]
 

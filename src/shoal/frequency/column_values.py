@@ -12,7 +12,7 @@ from shoal.errors import ParameterError
 from shoal.frequency.names import Names, UnknownValue
 from shoal.frequency.person_rows import PersonRows
 from shoal.frequency.table import Column, arrow
-from shoal.randomizers.number_range import NumberRange
+from shoal.mechanisms.number_range import NumberRange
 
 __all__ = ["numbers", "values"]
 

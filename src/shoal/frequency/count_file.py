@@ -14,7 +14,7 @@ from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
 from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
 from shoal.frequency.report_file import ReportFile, joined_batches, new_batch, read_batches
-from shoal.randomizers import Categorical, Counts, Dummies
+from shoal.mechanisms import Categorical, Counts, Dummies
 from shoal.strict_json import read_fields
 
 __all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]

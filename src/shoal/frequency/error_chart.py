@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from shoal.calibration import gaussian_spread
 from shoal.charts.scale import Axis
 from shoal.charts.svg_chart import Chart
+from shoal.mechanisms import Categorical, RandomizedResponse, SubsetSelection, UnaryEncoding
 from shoal.progress import progress
-from shoal.randomizers import Categorical, RandomizedResponse, SubsetSelection, UnaryEncoding
 
 if TYPE_CHECKING:
     from shoal.frequency.plan import Plan

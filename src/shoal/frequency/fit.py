@@ -16,9 +16,7 @@ from shoal.checks import MOST_REPORTS
 from shoal.composition.budget import Budget
 from shoal.digits import rounded_up
 from shoal.errors import UnreachableError
-from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
-from shoal.pairs.registry import REGISTRY
-from shoal.randomizers import (
+from shoal.mechanisms import (
     Bundled,
     Categorical,
     Covered,
@@ -28,8 +26,10 @@ from shoal.randomizers import (
     ProjectiveGeometryResponse,
     RandomizedResponse,
 )
-from shoal.randomizers.coins import logarithm_above
-from shoal.randomizers.dummies import decay_of
+from shoal.mechanisms.coins import logarithm_above
+from shoal.mechanisms.dummies import decay_of
+from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
+from shoal.pairs.registry import REGISTRY
 from shoal.searches import bisect_count, bisect_safe
 
 __all__ = ["Question", "likely_covers", "likely_dummies", "likely_plain_covers", "planned"]

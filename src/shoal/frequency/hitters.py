@@ -14,11 +14,11 @@ from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, whole
 from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
+from shoal.estimation.estimate import Estimate
 from shoal.frequency.coded_strings import CodedStrings
 from shoal.frequency.hunt import CITATION, Hunt, hunt
+from shoal.mechanisms import Simulation
 from shoal.progress import progress
-from shoal.randomizers import Simulation
-from shoal.randomizers.estimate import Estimate
 from shoal.searches import bisect_safe
 
 __all__ = ["Hitters", "PrefixRound", "compared", "hitters", "hunted"]

@@ -16,12 +16,12 @@ from shoal.composition.compose import compose
 from shoal.curve import PrivacyCurve
 from shoal.documentation import address
 from shoal.errors import ParameterError, UnreachableError
+from shoal.estimation.interval import upper_tail
 from shoal.frequency.coded_strings import MOST_BITS
-from shoal.randomizers import Covered, Indexed, ProjectiveGeometryResponse, RandomizedResponse
-from shoal.randomizers.coins import WHOLE, logarithm_above
-from shoal.randomizers.finite_field import check_prime, primes
-from shoal.randomizers.interval import upper_tail
-from shoal.randomizers.projective_geometry_response import points
+from shoal.mechanisms import Covered, Indexed, ProjectiveGeometryResponse, RandomizedResponse
+from shoal.mechanisms.coins import WHOLE, logarithm_above
+from shoal.mechanisms.finite_field import check_prime, primes
+from shoal.mechanisms.projective_geometry_response import points
 from shoal.searches import bisect_count
 
 __all__ = ["CITATION", "Hunt", "hunt"]

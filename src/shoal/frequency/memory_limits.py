@@ -3,7 +3,7 @@
 from typing import Any
 
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical
+from shoal.mechanisms import Categorical
 
 __all__ = ["categorical", "records_at_once"]
 

@@ -25,9 +25,9 @@ from shoal.digits import exactly, input_down, rounded_up
 from shoal.errors import FormatError, ParameterError, ShoalError
 from shoal.frequency.error_chart import central_error, error_chart, local_error
 from shoal.frequency.fit import Question
+from shoal.mechanisms import Bundled, Categorical, Covered, Dummies
 from shoal.pairs.registry import mechanism_of
 from shoal.progress import progress
-from shoal.randomizers import Bundled, Categorical, Covered, Dummies
 from shoal.strict_json import parsed, short_reason
 
 __all__ = ["Choice", "Plan", "PlannedRounds", "plan"]

@@ -36,9 +36,9 @@ from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical, records_at_once
 from shoal.frequency.names import Names
 from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
+from shoal.mechanisms import Categorical, Counts
 from shoal.pairs.registry import stored_mechanism
 from shoal.progress import progress
-from shoal.randomizers import Categorical, Counts
 from shoal.strict_json import Fields, read_fields, short_reason, shortened
 
 __all__ = [

@@ -13,8 +13,8 @@ from shoal.charts.svg_chart import Chart
 from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.frequency.memory_limits import records_at_once
+from shoal.mechanisms import Categorical, Estimate, Simulation
 from shoal.progress import progress
-from shoal.randomizers import Categorical, Estimate, Simulation
 
 __all__ = ["Trials", "run_trials", "zipf_people"]
 

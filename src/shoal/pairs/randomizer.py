@@ -177,7 +177,7 @@ def ability(randomizer: object, name: str) -> Any:
 
     Examples
     --------
-    >>> from shoal.randomizers import Gaussian, RandomizedResponse
+    >>> from shoal.mechanisms import Gaussian, RandomizedResponse
     >>> ability(RandomizedResponse(categories=3, local_epsilon=1), "blanket_row")
     ('response', 3)
     >>> ability(Gaussian(deviation=1), "blanket_row")
@@ -196,7 +196,7 @@ def with_local_epsilon(randomizer: R) -> Callable[[float], R] | None:
 
     Examples
     --------
-    >>> from shoal.randomizers import Gaussian, RandomizedResponse
+    >>> from shoal.mechanisms import Gaussian, RandomizedResponse
     >>> with_local_epsilon(RandomizedResponse(categories=3, local_epsilon=1))(2.0)
     RandomizedResponse(categories=3, local_epsilon=2.0)
     >>> with_local_epsilon(Gaussian(deviation=1)) is None

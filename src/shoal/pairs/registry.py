@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 K = TypeVar("K", bound=type)
-_OWN = "shoal.randomizers"
+_OWN = "shoal.mechanisms"
 """The package of shoal whose modules register randomizers. It is imported when a name is asked for, because it needs
 this module; and an installed package names its modules in entry points of this group."""
 
@@ -151,9 +151,9 @@ def registration(name: Any, argument: str = "mechanism") -> Registration:
 
     Examples
     --------
-    >>> from shoal.randomizers import RandomizedResponse
+    >>> from shoal.mechanisms import RandomizedResponse
     >>> registration("randomized-response").kind
-    <class 'shoal.randomizers.randomized_response.RandomizedResponse'>
+    <class 'shoal.mechanisms.randomized_response.RandomizedResponse'>
     """
     if not isinstance(name, str) or name not in REGISTRY:
         import_module(_OWN)
@@ -211,7 +211,7 @@ def schema_of(randomizer: object) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from shoal.randomizers import RandomizedResponse
+    >>> from shoal.mechanisms import RandomizedResponse
     >>> schema_of(RandomizedResponse(categories=10, local_epsilon=2))
     {'mechanism': 'randomized-response', 'version': 1, 'categories': 10, 'local_epsilon': 2.0}
     """
@@ -219,7 +219,7 @@ def schema_of(randomizer: object) -> dict[str, Any]:
     if row is None:
         raise ParameterError(
             f"{type(randomizer).__qualname__} is not registered, and so no schema can name it; put "
-            f'@shoal.randomizers.register("its-name", "what it does") on the class'
+            f'@shoal.mechanisms.register("its-name", "what it does") on the class'
         )
     values = {name: _plain(getattr(randomizer, name)) for name in row.fields}
     return {"mechanism": row.name, "version": row.version, **values}
@@ -285,21 +285,21 @@ def wire_code(randomizer: object) -> int:
 
     Examples
     --------
-    >>> from shoal.randomizers import Laplace, RandomizedResponse
+    >>> from shoal.mechanisms import Laplace, RandomizedResponse
     >>> wire_code(RandomizedResponse(categories=3, local_epsilon=1))
     1
     >>> wire_code(Laplace(local_epsilon=1))
     Traceback (most recent call last):
     ...
     shoal.errors.ParameterError: Laplace has no code for sealed reports, and no task can use it; register it with one, \
-such as @shoal.randomizers.register("laplace", "what it does", code=200)
+such as @shoal.mechanisms.register("laplace", "what it does", code=200)
     """
     row = registration_of(randomizer)
     if row is None or row.code is None:
         kind = type(randomizer).__qualname__
         raise ParameterError(
             f"{kind} has no code for sealed reports, and no task can use it; register it with one, such as "
-            f'@shoal.randomizers.register("{kind.lower() if row is None else row.name}", "what it does", code=200)'
+            f'@shoal.mechanisms.register("{kind.lower() if row is None else row.name}", "what it does", code=200)'
         )
     return row.code
 
@@ -318,7 +318,7 @@ class PlainRandomizer:
 
     Examples
     --------
-    >>> from shoal.randomizers import RandomizedResponse, mechanism_of, schema_of
+    >>> from shoal.mechanisms import RandomizedResponse, mechanism_of, schema_of
     >>> plain = PlainRandomizer.of(RandomizedResponse(categories=10, local_epsilon=1))
     >>> mechanism_of(schema_of(plain)) == plain
     True

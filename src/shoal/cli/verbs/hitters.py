@@ -26,7 +26,7 @@ from shoal.frequency.hunt import hunt
 from shoal.frequency.person_rows import PersonRows, RowsPerPerson
 from shoal.frequency.simulation import zipf_people
 from shoal.frequency.table import Column
-from shoal.randomizers import Simulation
+from shoal.mechanisms import Simulation
 
 __all__ = ["hitters"]
 

@@ -21,8 +21,8 @@ from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 from shoal.frequency.error_chart import error_chart
 from shoal.frequency.plan import Choice
+from shoal.mechanisms import Bundled
 from shoal.questions import plan as question
-from shoal.randomizers import Bundled
 
 __all__ = ["plan_mechanism"]
 

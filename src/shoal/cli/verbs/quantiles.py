@@ -14,7 +14,7 @@ from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
 from shoal.frequency.column_values import numbers
 from shoal.frequency.number_plans import plan_quantiles
 from shoal.frequency.person_rows import RowsPerPerson
-from shoal.randomizers.number_range import NumberRange
+from shoal.mechanisms.number_range import NumberRange
 
 __all__ = ["quantiles_of_column"]
 

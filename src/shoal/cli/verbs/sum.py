@@ -16,7 +16,7 @@ from shoal.digits import rounded_up
 from shoal.frequency.column_values import numbers
 from shoal.frequency.number_plans import plan_sum
 from shoal.frequency.person_rows import RowsPerPerson
-from shoal.randomizers.number_range import NumberRange
+from shoal.mechanisms.number_range import NumberRange
 
 __all__ = ["sum_of_column"]
 

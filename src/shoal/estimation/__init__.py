@@ -1,0 +1,1 @@
+"""What the analyst computes: frequencies, means and distributions from counts, with errors and intervals."""
