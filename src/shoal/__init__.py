@@ -45,15 +45,6 @@ if TYPE_CHECKING:
     from shoal.estimation.distribution_estimate import MixEstimate as MixEstimate
     from shoal.estimation.distribution_estimate import TreeEstimate as TreeEstimate
     from shoal.estimation.estimate import Estimate as Estimate
-    from shoal.frequency.hitters import Hitters as Hitters
-    from shoal.frequency.hitters import hitters as hitters
-    from shoal.frequency.hunt import Hunt as Hunt
-    from shoal.frequency.hunt import hunt as hunt
-    from shoal.frequency.number_plans import plan_quantiles as plan_quantiles
-    from shoal.frequency.number_plans import plan_sum as plan_sum
-    from shoal.frequency.plan import Choice as Choice
-    from shoal.frequency.plan import Plan as Plan
-    from shoal.frequency.plan import plan as plan
     from shoal.lower_limit import LowerBound as LowerBound
     from shoal.mechanisms.coins import Simulation as Simulation
     from shoal.mechanisms.covered import Covered as Covered
@@ -78,6 +69,15 @@ if TYPE_CHECKING:
     from shoal.pairs.decomposition import Decomposition as Decomposition
     from shoal.pairs.likelihoods import Likelihoods as Likelihoods
     from shoal.pairs.randomizer import Randomizer as Randomizer
+    from shoal.planning.hitters import Hitters as Hitters
+    from shoal.planning.hitters import hitters as hitters
+    from shoal.planning.hunt import Hunt as Hunt
+    from shoal.planning.hunt import hunt as hunt
+    from shoal.planning.number_plans import plan_quantiles as plan_quantiles
+    from shoal.planning.number_plans import plan_sum as plan_sum
+    from shoal.planning.plan import Choice as Choice
+    from shoal.planning.plan import Plan as Plan
+    from shoal.planning.plan import plan as plan
     from shoal.privacy_profile import Bracket as Bracket
     from shoal.proofs.certificate import Certificate as Certificate
     from shoal.sweeps import Table as Table

@@ -22,9 +22,9 @@ from shoal.charts.label_positions import Box
 from shoal.charts.shown import Shown
 from shoal.collect import Result, Tally, Task
 from shoal.composition.budget import Budget
-from shoal.frequency.names import Names
-from shoal.frequency.simulation import Trials, run_trials
+from shoal.files.names import Names
 from shoal.mechanisms import Categorical
+from shoal.planning.simulation import Trials, run_trials
 
 _HARM = "<script>alert(1)</script>"
 _RUN = shoal.sgd.Run(examples=6_000, batch_size=60, noise_multiplier=2, adjacency="zero-out")

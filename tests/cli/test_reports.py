@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 import shoal
 from shoal.composition.group_privacy import group_epsilon
-from shoal.frequency.report_file import ReportFile
+from shoal.files.report_file import ReportFile
 from shoal.mechanisms import kinds
 from tests.cli.commands import facts_of, run
 

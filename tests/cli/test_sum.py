@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from shoal.frequency.column_values import numbers
+from shoal.files.column_values import numbers
 from shoal.mechanisms.number_range import NumberRange
 from tests.cli.commands import facts_of, run
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 import shoal
 from shoal.errors import DamagedError
-from shoal.frequency.simulation import run_trials, zipf_people
 from shoal.mechanisms import Counts, Simulation, mechanism_of
 from shoal.mechanisms.bundled import binomial_quantiles, quantiles
 from shoal.mechanisms.coins import Coins
+from shoal.planning.simulation import run_trials, zipf_people
 
 _GEOMETRY = shoal.ProjectiveGeometryResponse(categories=200, local_epsilon=14, order=17, dimension=3, blocks=1)
 _BLOCKS = shoal.HadamardResponse(categories=60, local_epsilon=9, blocks=4)

@@ -11,7 +11,7 @@ from shoal.collect.candidates import Candidates
 from shoal.collect.envelope import head, information, opened
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
-from shoal.frequency.memory_limits import records_at_once
+from shoal.files.memory_limits import records_at_once
 from shoal.mechanisms import Categorical
 from shoal.mechanisms.mechanism import Reports
 

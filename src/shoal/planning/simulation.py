@@ -12,7 +12,7 @@ from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.frequency.memory_limits import records_at_once
+from shoal.files.memory_limits import records_at_once
 from shoal.mechanisms import Categorical, Estimate, Simulation
 from shoal.progress import progress
 

@@ -13,7 +13,7 @@ from shoal.mechanisms import Categorical, RandomizedResponse, SubsetSelection, U
 from shoal.progress import progress
 
 if TYPE_CHECKING:
-    from shoal.frequency.plan import Plan
+    from shoal.planning.plan import Plan
 
 __all__ = ["central_error", "error_chart", "local_error"]
 

@@ -11,12 +11,12 @@ from pyarrow import parquet
 
 import shoal
 from shoal.errors import FormatError, ParameterError
-from shoal.frequency.column_values import values
-from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
-from shoal.frequency.encode import encode
-from shoal.frequency.names import Names
-from shoal.frequency.person_rows import PersonRowError, PersonRows, RowsPerPerson
-from shoal.frequency.report_file import ReportFile, write_reports
+from shoal.files.column_values import values
+from shoal.files.count_file import NamedCounts, aggregated, read_counts, write_counts
+from shoal.files.encode import encode
+from shoal.files.names import Names
+from shoal.files.person_rows import PersonRowError, PersonRows, RowsPerPerson
+from shoal.files.report_file import ReportFile, write_reports
 from shoal.shuffling import shuffle
 
 COLOURS = Names.parsed("red,green,blue")

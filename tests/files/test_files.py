@@ -18,10 +18,10 @@ import pytest
 
 import shoal
 from shoal.errors import DamagedError, FileError, FormatError, ParameterError, StorageError
-from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
-from shoal.frequency.memory_limits import categorical
-from shoal.frequency.names import Names
-from shoal.frequency.report_file import MAGIC, ReportFile, write_reports
+from shoal.files.count_file import NamedCounts, aggregated, read_counts, write_counts
+from shoal.files.memory_limits import categorical
+from shoal.files.names import Names
+from shoal.files.report_file import MAGIC, ReportFile, write_reports
 from shoal.mechanisms import Categorical, kinds, mechanism_of
 from shoal.mechanisms.coins import Coins, Simulation
 from shoal.shuffling import shuffle

@@ -15,9 +15,9 @@ import pytest
 import shoal
 from shoal.durable_file import cleaned_up, whole_file
 from shoal.errors import ParameterError, StorageError
-from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
-from shoal.frequency.names import Names
-from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
+from shoal.files.count_file import NamedCounts, aggregated, read_counts, write_counts
+from shoal.files.names import Names
+from shoal.files.report_file import ReportFile, joined_batches, write_reports
 from shoal.mechanisms import Categorical
 from shoal.shuffling import shuffle
 

@@ -170,7 +170,7 @@ _TRUTH = Fraction((1 << 16) - 1, 1 << 16)
 
 
 class Asked(Protocol):
-    """What is asked of a mechanism, as `shoal.frequency.fit.Question` has it."""
+    """What is asked of a mechanism, as `shoal.planning.fit.Question` has it."""
 
     @property
     def target(self) -> Target:

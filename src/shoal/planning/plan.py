@@ -23,10 +23,10 @@ from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.errors import FormatError, ParameterError, ShoalError
-from shoal.frequency.error_chart import central_error, error_chart, local_error
-from shoal.frequency.fit import Question
 from shoal.mechanisms import Bundled, Categorical, Covered, Dummies
 from shoal.pairs.registry import mechanism_of
+from shoal.planning.error_chart import central_error, error_chart, local_error
+from shoal.planning.fit import Question
 from shoal.progress import progress
 from shoal.strict_json import parsed, short_reason
 

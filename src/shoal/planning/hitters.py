@@ -15,9 +15,9 @@ from shoal.checks import Number, whole
 from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
 from shoal.estimation.estimate import Estimate
-from shoal.frequency.coded_strings import CodedStrings
-from shoal.frequency.hunt import CITATION, Hunt, hunt
 from shoal.mechanisms import Simulation
+from shoal.planning.coded_strings import CodedStrings
+from shoal.planning.hunt import CITATION, Hunt, hunt
 from shoal.progress import progress
 from shoal.searches import bisect_safe
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
-from shoal.frequency.memory_limits import categorical
-from shoal.frequency.names import Names
-from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
-from shoal.frequency.report_file import ReportFile, joined_batches, new_batch, read_batches
+from shoal.files.memory_limits import categorical
+from shoal.files.names import Names
+from shoal.files.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
+from shoal.files.report_file import ReportFile, joined_batches, new_batch, read_batches
 from shoal.mechanisms import Categorical, Counts, Dummies
 from shoal.strict_json import read_fields
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import FormatError, MissingExtraError, ParameterError, StorageError
-from shoal.frequency.person_rows import PersonRowError, PersonRows
+from shoal.files.person_rows import PersonRowError, PersonRows
 from shoal.progress import followed
 
 __all__ = ["Column", "NoColumnError", "arrow"]

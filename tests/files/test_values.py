@@ -16,11 +16,11 @@ from pyarrow import parquet
 
 import shoal
 from shoal.errors import FormatError, MissingExtraError, ParameterError
-from shoal.frequency.column_values import values
-from shoal.frequency.memory_limits import records_at_once
-from shoal.frequency.names import Names, UnknownValue
-from shoal.frequency.simulation import run_trials, zipf_people
-from shoal.frequency.table import Column
+from shoal.files.column_values import values
+from shoal.files.memory_limits import records_at_once
+from shoal.files.names import Names, UnknownValue
+from shoal.files.table import Column
+from shoal.planning.simulation import run_trials, zipf_people
 from shoal.progress import followed
 
 COLORS = Names.parsed("red,green,blue")
@@ -339,7 +339,7 @@ def test_memory_stays_small(many: Path) -> None:
         from pathlib import Path
         import shoal
         from shoal import shuffling
-        from shoal.frequency import count_file, names, report_file, values
+        from shoal.planning import count_file, names, report_file, values
         folder = Path(sys.argv[1])
         known = names.Names.parsed(str(folder / "names.txt"))
         mechanism = shoal.HadamardResponse(categories=500, local_epsilon=2)

@@ -7,10 +7,10 @@ from shoal.calibration.target import target_of
 from shoal.checks import Number, whole
 from shoal.composition.ledger import Ledger
 from shoal.errors import ParameterError, UnreachableError
-from shoal.frequency.fit import Question, likely_dummies, likely_plain_covers
 from shoal.mechanisms import Covered, Dummies, QuantileTree
 from shoal.mechanisms.levels import Levels, best_steps
 from shoal.mechanisms.number_range import NumberRange
+from shoal.planning.fit import Question, likely_dummies, likely_plain_covers
 
 __all__ = ["plan_quantiles", "plan_sum"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.frequency.encode import encode
+from shoal.files.encode import encode
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -17,11 +17,11 @@ from shoal.curve import PrivacyCurve
 from shoal.documentation import address
 from shoal.errors import ParameterError, UnreachableError
 from shoal.estimation.interval import upper_tail
-from shoal.frequency.coded_strings import MOST_BITS
 from shoal.mechanisms import Covered, Indexed, ProjectiveGeometryResponse, RandomizedResponse
 from shoal.mechanisms.coins import WHOLE, logarithm_above
 from shoal.mechanisms.finite_field import check_prime, primes
 from shoal.mechanisms.projective_geometry_response import points
+from shoal.planning.coded_strings import MOST_BITS
 from shoal.searches import bisect_count
 
 __all__ = ["CITATION", "Hunt", "hunt"]

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 import shoal
 from shoal.auditing import _tail
-from shoal.frequency.coded_strings import CodedStrings
-from shoal.frequency.hitters import _selected_lower, compared
-from shoal.frequency.hunt import Hunt, hunt
 from shoal.mechanisms.projective_geometry_response import points
 from shoal.pairs.cover_pair import covered_response
+from shoal.planning.coded_strings import CodedStrings
+from shoal.planning.hitters import _selected_lower, compared
+from shoal.planning.hunt import Hunt, hunt
 
 Law = dict[tuple[int, ...], Fraction]
 Round = Callable[[int], Law]

@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
-from shoal.frequency.memory_limits import categorical, records_at_once
-from shoal.frequency.names import Names
-from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
+from shoal.files.memory_limits import categorical, records_at_once
+from shoal.files.names import Names
+from shoal.files.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
 from shoal.mechanisms import Categorical, Counts
 from shoal.pairs.registry import stored_mechanism
 from shoal.progress import progress

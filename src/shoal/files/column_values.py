@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.frequency.names import Names, UnknownValue
-from shoal.frequency.person_rows import PersonRows
-from shoal.frequency.table import Column, arrow
+from shoal.files.names import Names, UnknownValue
+from shoal.files.person_rows import PersonRows
+from shoal.files.table import Column, arrow
 from shoal.mechanisms.number_range import NumberRange
 
 __all__ = ["numbers", "values"]

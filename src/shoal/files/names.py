@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import whole
 from shoal.errors import FormatError, ParameterError, StorageError
-from shoal.frequency.table import Column, NoColumnError, arrow
+from shoal.files.table import Column, NoColumnError, arrow
 from shoal.numerals import count_in, grouped, is_number
 from shoal.strict_json import shortened
 

@@ -12,12 +12,12 @@ import pytest
 import shoal
 from shoal.calibration.target import ROOM, Target
 from shoal.errors import FormatError, ParameterError
-from shoal.frequency.error_chart import central_error, local_error
-from shoal.frequency.fit import _least_limit
-from shoal.frequency.plan import PlannedRounds
 from shoal.mechanisms import kinds, mechanism_of
 from shoal.mechanisms.dummies import decay_of
 from shoal.pairs.discrete_laplace import DummyPair
+from shoal.planning.error_chart import central_error, local_error
+from shoal.planning.fit import _least_limit
+from shoal.planning.plan import PlannedRounds
 from tests.exhaustive import representative
 from tests.oracles.every_design import best_design, inverted_delta
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.frequency.names import Names, UnknownValue
-from shoal.frequency.person_rows import KEEP_SEVERAL, PersonRowError, PersonRows
-from shoal.frequency.table import arrow
+from shoal.files.names import Names, UnknownValue
+from shoal.files.person_rows import KEEP_SEVERAL, PersonRowError, PersonRows
+from shoal.files.table import arrow
 
 __all__ = ["encode"]
 
