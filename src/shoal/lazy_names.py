@@ -36,7 +36,7 @@ def lazy_names(package: str, *, extra: str | None = None) -> tuple[Callable[[str
         homes = _homes(package) if not name.startswith("_") else {}
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if homes[name] == package:  # a package of its own
+        if homes[name] == package:  # a subpackage
             return import_module(f"{package}.{name}")
         try:
             value = getattr(import_module(homes[name]), name)

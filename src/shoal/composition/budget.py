@@ -55,7 +55,7 @@ def filter_order(epsilon: float, delta: float) -> float:
 
 
 def filtered(rounds: tuple[Round, ...], *, epsilon: float, delta: float) -> float:
-    """Return what the rounds have cost towards the budget (ε, δ), however their parameters were chosen.
+    """Return the cost of the rounds towards the budget (ε, δ), for parameters that were chosen adaptively.
 
     Where the local ε₀ of all rounds add up to less, that is what they cost: no loss is greater.
     """

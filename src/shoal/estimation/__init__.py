@@ -1,1 +1,1 @@
-"""What the analyst computes: frequencies, means and distributions from counts, with errors and intervals."""
+"""Estimates of frequencies, means and distributions from counts, with errors and intervals."""

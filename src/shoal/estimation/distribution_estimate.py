@@ -1,6 +1,7 @@
-"""What an analyst learns of numbers: their mean, their sum, their distribution and its quantiles, with intervals.
+"""Estimates of numbers: their mean, their sum, their distribution and its quantiles, with confidence intervals.
 
-`DistributionEstimate` has what levels and trees share. Means and sums without a distribution have smaller classes.
+`DistributionEstimate` is the common part of the estimates from levels and from trees. Means and sums without a
+distribution have smaller classes.
 """
 
 import math
@@ -50,7 +51,7 @@ class Measured(NamedTuple):
         return f"{self.value:.6g} ± {self.standard_error:.2g}"
 
     def per_report(self, reports: int) -> "Measured":
-        """Return the mean of so many reports whose sum this is."""
+        """Return the mean of `reports` values whose sum this is."""
         return Measured(
             self.value / reports, self.lower / reports, self.upper / reports, (self.standard_error or 0) / reports
         )
@@ -62,7 +63,7 @@ class DistributionEstimate(Shown):
     Attributes
     ----------
     source : Levels or QuantileTree
-        Which categories hold which values, and what hides them.
+        The categories and their values, and the protocols that hide them.
     histograms : tuple of Estimate
         The share of people in each category of each count.
     """
@@ -73,27 +74,27 @@ class DistributionEstimate(Shown):
     table_name: str
     """The key of the table in `to_dict`."""
     axis_name: str
-    """What the chart calls the share of people below a threshold."""
+    """The label of the axis that shows the share of people below a threshold."""
 
     @property
     def reports(self) -> int:
-        """How many people there are, n."""
+        """The number of people, n."""
         return self.histograms[0].reports
 
     @property
     def confidence(self) -> float:
-        """That of each interval by itself."""
+        """The confidence of each interval alone."""
         return self.histograms[0].confidence
 
     @cached_property
     @abstractmethod
     def people_below(self) -> Array:
-        """How many people are below each threshold: about, at least and at most, in three rows."""
+        """The number of people below each threshold: estimate, lower limit and upper limit, in three rows."""
 
     @cached_property
     @abstractmethod
     def distribution(self) -> tuple[Array, Array]:
-        """Points of the distribution, and about how many people are below each, never falling."""
+        """Points of the distribution, and the estimated number of people below each, never falling."""
 
     @property
     @abstractmethod
@@ -134,7 +135,7 @@ class DistributionEstimate(Shown):
         return self.columns()
 
     def _measured(self) -> dict[str, Any]:
-        """Return what `to_dict` has before the quantiles."""
+        """Return the entries of `to_dict` that stand before the quantiles."""
         return {}
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,9 +176,9 @@ class LevelEstimate(DistributionEstimate):
     Attributes
     ----------
     source : Levels
-        How values were rounded, and what hides them.
+        The levels to which values were rounded, and the protocol that hides them.
     counts : Counts
-        As they were released.
+        The counts as they were released.
     histogram : Estimate
         The share of people at each level.
     """
@@ -217,7 +218,7 @@ class LevelEstimate(DistributionEstimate):
 
     @cached_property
     def people_below(self) -> Array:
-        """How many people were rounded to each level or a lower one: about, at least and at most, in three rows.
+        """The number of people who were rounded to each level or a lower one: estimate and limits, in three rows.
 
         They are counted from the nearer end: n is known, and fewer levels have less noise.
         """
@@ -237,7 +238,7 @@ class LevelEstimate(DistributionEstimate):
 
     @cached_property
     def distribution(self) -> tuple[Array, Array]:
-        """Points of the distribution, and about how many people are at or below each, never falling.
+        """Points of the distribution, and the estimated number of people at or below each, never falling.
 
         A count has the mean of the distribution over the step behind its level, and stands at the middle of that.
         """
@@ -304,9 +305,9 @@ class TreeEstimate(DistributionEstimate):
     Attributes
     ----------
     source : QuantileTree
-        Which node holds which values, and what hides them.
+        The nodes and their values, and the protocols that hide them.
     counts : tuple of Counts
-        As they were released, one for each depth.
+        The counts as they were released, one for each depth.
     histograms : tuple of Estimate
         The share of people in each node of each depth.
     """
@@ -320,7 +321,7 @@ class TreeEstimate(DistributionEstimate):
 
     @cached_property
     def people_below(self) -> Array:
-        """How many people are below each edge between two leaves: about, at least and at most, in three rows."""
+        """The number of people below each edge between two leaves: estimate, lower and upper limit, in three rows."""
         ranges, n = self.source.ranges, self.reports
         about, seen = (np.where(ranges.rest, float(n), 0.0) for _ in range(2))
         depths = zip(self.source.protocols, self.counts, self.histograms, strict=True)
@@ -335,7 +336,7 @@ class TreeEstimate(DistributionEstimate):
 
     @cached_property
     def distribution(self) -> tuple[Array, Array]:
-        """All edges of leaves, and about how many people are below each, never falling."""
+        """All edges of leaves, and the estimated number of people below each, never falling."""
         about = np.concatenate([[0.0], self.people_below[0], [float(self.reports)]])
         return self.source.edges, np.clip(_rising(about), 0, self.reports)
 
@@ -372,7 +373,7 @@ class MixEstimate(Shown):
     Attributes
     ----------
     mechanism : SplitAndMix
-        What each person ran.
+        The mechanism that each person ran.
     steps : int
         The sum, in steps from the lower end.
     reports, confidence : int, float
@@ -451,7 +452,7 @@ class MeanEstimate(Shown):
     reports, confidence : int, float
         n, and the probability that the interval covers the mean.
     mechanism : MeanMechanism
-        What each person ran.
+        The mechanism that each person ran.
     """
 
     mean: float

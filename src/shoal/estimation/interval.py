@@ -43,7 +43,7 @@ _STEP = 0.1
 EXACT_BELOW = 100.0
 """Where X has a smaller variance, its tails are summed exactly; else four cumulants give them (4.4 there)."""
 _DROPPED = 34.0
-"""What the window of a sum leaves out is below 2·e⁻³⁴, by Bernstein's inequality."""
+"""The window of a sum leaves out less than 2·e⁻³⁴, by Bernstein's inequality."""
 _SLACK = 1e-13
 """More than a tail can be off by: what is left out, and rounding."""
 _PART = 1 << 20
@@ -80,7 +80,7 @@ def holders(support: Floats, block: Floats | None, reports: int, moments: Moment
     moments : Moments
         How often a report does either.
     confidence : float
-        Of each interval by itself.
+        Of each interval alone.
     """
     level, least = (1 - confidence) / 2, reports * moments.base
 
@@ -88,7 +88,7 @@ def holders(support: Floats, block: Floats | None, reports: int, moments: Moment
         if block is not None and moments.overlap > 0:
             result = BlockCount(counts, total, reports, moments)
             return result.fewest(level), result.most(level)
-        rates = moments.own[0], moments.same[0]  # whoever does not hold a category supports it at one rate
+        rates = moments.own[0], moments.same[0]  # people who do not hold a category support it at one rate
         return fewest(counts, total, *rates, level), most(counts, total, *rates, level)
 
     total = np.full(1, float(reports)) if block is None or moments.overlap == 0 else block
@@ -123,7 +123,7 @@ def _each_once(
 
 
 def _distinct(numbers: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the different ones of some whole numbers, and which of them each is."""
+    """Return the distinct values of some integers, and the index of the value of each."""
     least, span = float(numbers.min()), int(numbers.max() - numbers.min()) + 1
     if span > 4 * len(numbers) + 1024:
         values, which = np.unique(numbers, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Mechanisms, which each client runs: one file for each, or for a family. A new file registers itself."""
+"""Mechanisms that each client runs: one file for each mechanism, or for a family. A new file registers itself."""
 
 from shoal.estimation.design import Design as Design
 from shoal.estimation.estimate import Estimate as Estimate
