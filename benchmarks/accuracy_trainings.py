@@ -106,7 +106,7 @@ def train(
     import torch
     from torch.utils.data import TensorDataset
 
-    from shoal.randomizers.coins import Simulation
+    from shoal.mechanisms.coins import Simulation
 
     torch.manual_seed(seed)
     examples, model = task(data), _model(data)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import shoal
-from shoal.randomizers import Categorical, kinds
-from shoal.randomizers.interval import holders
-from shoal.randomizers.two_rates import fewest, most
+from shoal.estimation.interval import fewest, holders, most
+from shoal.mechanisms import Categorical, kinds
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 

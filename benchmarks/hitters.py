@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import shoal
-from shoal.frequency.hitters import compared
+from shoal.planning.hitters import compared
 
 __all__ = ["heavy_hitters", "zipf_numbers"]
 

@@ -14,9 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from shoal.mechanisms.coins import logarithm_above
 from shoal.proofs.certificate import Certificate
 from shoal.proofs.claim import claim_from
-from shoal.randomizers.threshold import logarithm_above
 
 __all__ = ["HOSTILE_FILES"]
 

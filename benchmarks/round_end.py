@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shoal.randomizers import Dummies
+from shoal.mechanisms import Dummies
 from tests.collect.database import programs, running_cluster
 from tests.collect.running import Running, post, until
 from tests.collect.world import World, make_dummies_world, make_exact_world

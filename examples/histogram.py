@@ -3,7 +3,7 @@
 import numpy as np
 
 from examples.story import Story
-from shoal.frequency.count_file import read_counts
+from shoal.files.count_file import read_counts
 
 _PEOPLE, _EPSILON, _DELTA = 20_000, "0.25", "1e-6"
 _SPECIES = (

@@ -42,7 +42,7 @@ _SPLIT = (
     "tests/collect/test_faults.py",
     "tests/sgd/test_membership.py",
     "tests/docs/test_tutorials.py",
-    "tests/frequency/test_plan.py",
+    "tests/planning/test_plan.py",
     "tests/test_frequency_theory.py",
 )
 """Files that take long and whose tests share nothing: each test runs in whichever process is free.

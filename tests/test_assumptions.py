@@ -164,7 +164,7 @@ def test_no_module_decides_by_words() -> None:
 def test_such_lines_are_found(tmp_path: Path, line: str) -> None:
     """Each decided once what a reviewer or a user reads."""
     path = tmp_path / "module.py"
-    before = "from shoal.randomizers.bundled import NOTHING\nnone = 'knows none of them'\n"
+    before = "from shoal.mechanisms.bundled import NOTHING\nnone = 'knows none of them'\n"
     path.write_text(f"{before}try:\n    pass\nexcept ValueError as wrong:\n    {line}\n", encoding="utf-8")
     assert _found(path)
 

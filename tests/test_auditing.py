@@ -15,9 +15,9 @@ import shoal.cli.verbs.audit
 from shoal import Laplace, ParameterError, RandomizedResponse, Rappor, Simulation, SubsetSelection, UnaryEncoding
 from shoal.auditing import Audit, audit, probability_above, probability_below
 from shoal.cli.app import app
-from shoal.randomizers import kinds
-from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.one_bit_mean import OneBitMean
+from shoal.mechanisms import kinds
+from shoal.mechanisms.categorical import Categorical
+from shoal.mechanisms.one_bit_mean import OneBitMean
 from tests.exhaustive import representative
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))

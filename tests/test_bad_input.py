@@ -10,7 +10,7 @@ import pytest
 import shoal
 from shoal.amplification.amplify import proven_bounds
 from shoal.checks import known
-from shoal.randomizers.registry import registration
+from shoal.pairs.registry import registration
 
 _SEVERAL_MESSAGES = ("covers", "dummies", "split-and-mix")
 NEEDING_A_RANDOMIZER = ("blanket", "cheu", "decomposition", "decomposition-closed-form", "one-bit", *_SEVERAL_MESSAGES)

@@ -9,7 +9,7 @@ import pytest
 
 import shoal
 from shoal.amplification import amplify as door
-from shoal.amplification.shuffling_bound import BOUNDS
+from shoal.amplification.setting import BOUNDS
 from shoal.assumptions import FRESH, OF_EACH, Assumption
 from shoal.catalogue import KINDS, register
 from shoal.composition import compose as composing

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.amplification.approximate import ApproximateProfile
+from shoal.amplification.clones import ApproximateProfile
 from shoal.calibration.target import ROOM
 from shoal.pairs import ClonePair
 from shoal.proofs.balls import precision

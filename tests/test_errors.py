@@ -35,9 +35,9 @@ from shoal.errors import (
     StorageError,
     WrongKeyError,
 )
-from shoal.frequency.count_file import read_counts
-from shoal.frequency.names import Names
-from shoal.frequency.report_file import write_reports
+from shoal.files.count_file import read_counts
+from shoal.files.names import Names
+from shoal.files.report_file import write_reports
 from tests.collect.world import World, make_exact_world
 
 SOURCE = Path(shoal.__file__).parent

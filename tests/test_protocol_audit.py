@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 import shoal
+from shoal.mechanisms import Simulation
+from shoal.mechanisms.coins import Coins
+from shoal.mechanisms.mechanism import Reports
 from shoal.protocol_audit import ProtocolAudit
-from shoal.randomizers import Simulation
-from shoal.randomizers.coins import Coins
-from shoal.randomizers.mechanism import Reports
 
 _RESPONSE = shoal.RandomizedResponse(categories=3, local_epsilon=6)
 

@@ -95,7 +95,10 @@ def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
 def test_the_walk_goes_downward() -> None:
     """No function calls up into a higher layer, but for what it was handed by it."""
     calls = _walked(_ask_default)[1] | _walked(_ask_response)[1]
-    handed = {  # functions to apply and to search
+    handed = {  # functions to apply and to search, and the randomizer
+        ("amplification/setting.py", "mechanisms/categorical.py"),
+        ("amplification/setting.py", "mechanisms/randomized_response.py"),
+        ("pairs/randomizer.py", "mechanisms/randomized_response.py"),
         ("checks.py", "curve.py"),
         ("curve.py", "amplification/swap_chains.py"),
         ("curve.py", "amplification/blanket.py"),

@@ -8,221 +8,81 @@ from typing import TYPE_CHECKING
 from shoal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from shoal import sgd
-    from shoal.amplification.amplify import amplify, compare
-    from shoal.amplification.lower_bounds import lower_bound
-    from shoal.auditing import Audit, audit
-    from shoal.bound_table import BoundTable
-    from shoal.calibration import Calibration, calibrate
-    from shoal.catalogue import Theorem, explain, theorems
-    from shoal.composition.compose import compose
-    from shoal.composition.ledger import Ledger
-    from shoal.curve import Comparison, PrivacyCurve
-    from shoal.errors import (
-        BudgetError,
-        DamagedError,
-        FileError,
-        ForgedError,
-        FormatError,
-        LedgerError,
-        MissingExtraError,
-        NoPairError,
-        NotFiniteError,
-        NotFittedError,
-        ParameterError,
-        RangeError,
-        ShoalError,
-        StorageError,
-        UnreachableError,
-        WrongKeyError,
-    )
-    from shoal.frequency.hitters import Hitters, hitters
-    from shoal.frequency.hunt import Hunt, hunt
-    from shoal.frequency.plan import Choice, Plan, plan
-    from shoal.frequency.quantile_plan import plan_quantiles
-    from shoal.frequency.sum_plan import plan_sum
-    from shoal.lower_limit import LowerBound
-    from shoal.privacy_profile import Bracket
-    from shoal.proofs.certificate import Certificate
-    from shoal.randomizers import (
-        Counts,
-        Covered,
-        Decomposition,
-        Dummies,
-        Estimate,
-        Gaussian,
-        HadamardResponse,
-        Laplace,
-        LevelEstimate,
-        Levels,
-        Likelihoods,
-        LocalHashing,
-        MatrixRandomizer,
-        MeanEstimate,
-        MixEstimate,
-        OneBitMean,
-        PrivateIndependentRappor,
-        ProjectiveGeometryResponse,
-        QuantileTree,
-        RandomizedResponse,
-        Randomizer,
-        Rappor,
-        RecursiveHadamardResponse,
-        Simulation,
-        SplitAndMix,
-        SubsetSelection,
-        TreeEstimate,
-        UnaryEncoding,
-    )
-    from shoal.sweeps import Table, sweep
-
-__all__ = [
-    "Audit",
-    "BoundTable",
-    "Bracket",
-    "BudgetError",
-    "Calibration",
-    "Certificate",
-    "Choice",
-    "Comparison",
-    "Counts",
-    "Covered",
-    "DamagedError",
-    "Decomposition",
-    "Dummies",
-    "Estimate",
-    "FileError",
-    "ForgedError",
-    "FormatError",
-    "Gaussian",
-    "HadamardResponse",
-    "Hitters",
-    "Hunt",
-    "Laplace",
-    "Ledger",
-    "LedgerError",
-    "LevelEstimate",
-    "Levels",
-    "Likelihoods",
-    "LocalHashing",
-    "LowerBound",
-    "MatrixRandomizer",
-    "MeanEstimate",
-    "MissingExtraError",
-    "MixEstimate",
-    "NoPairError",
-    "NotFiniteError",
-    "NotFittedError",
-    "OneBitMean",
-    "ParameterError",
-    "Plan",
-    "PrivacyCurve",
-    "PrivateIndependentRappor",
-    "ProjectiveGeometryResponse",
-    "QuantileTree",
-    "RandomizedResponse",
-    "Randomizer",
-    "RangeError",
-    "Rappor",
-    "RecursiveHadamardResponse",
-    "ShoalError",
-    "Simulation",
-    "SplitAndMix",
-    "StorageError",
-    "SubsetSelection",
-    "Table",
-    "Theorem",
-    "TreeEstimate",
-    "UnaryEncoding",
-    "UnreachableError",
-    "WrongKeyError",
-    "amplify",
-    "audit",
-    "calibrate",
-    "compare",
-    "compose",
-    "explain",
-    "hitters",
-    "hunt",
-    "lower_bound",
-    "plan",
-    "plan_quantiles",
-    "plan_sum",
-    "sgd",
-    "sweep",
-    "theorems",
-]
+    from shoal import sgd as sgd
+    from shoal.amplification.amplify import amplify as amplify
+    from shoal.amplification.amplify import compare as compare
+    from shoal.amplification.lower_bounds import lower_bound as lower_bound
+    from shoal.auditing import Audit as Audit
+    from shoal.auditing import audit as audit
+    from shoal.bound_table import BoundTable as BoundTable
+    from shoal.calibration import Calibration as Calibration
+    from shoal.calibration import calibrate as calibrate
+    from shoal.catalogue import Theorem as Theorem
+    from shoal.catalogue import explain as explain
+    from shoal.catalogue import theorems as theorems
+    from shoal.composition.compose import compose as compose
+    from shoal.composition.ledger import Ledger as Ledger
+    from shoal.curve import Comparison as Comparison
+    from shoal.curve import PrivacyCurve as PrivacyCurve
+    from shoal.errors import BudgetError as BudgetError
+    from shoal.errors import DamagedError as DamagedError
+    from shoal.errors import FileError as FileError
+    from shoal.errors import ForgedError as ForgedError
+    from shoal.errors import FormatError as FormatError
+    from shoal.errors import LedgerError as LedgerError
+    from shoal.errors import MissingExtraError as MissingExtraError
+    from shoal.errors import NoPairError as NoPairError
+    from shoal.errors import NotFiniteError as NotFiniteError
+    from shoal.errors import NotFittedError as NotFittedError
+    from shoal.errors import ParameterError as ParameterError
+    from shoal.errors import RangeError as RangeError
+    from shoal.errors import ShoalError as ShoalError
+    from shoal.errors import StorageError as StorageError
+    from shoal.errors import UnreachableError as UnreachableError
+    from shoal.errors import WrongKeyError as WrongKeyError
+    from shoal.estimation.distribution_estimate import LevelEstimate as LevelEstimate
+    from shoal.estimation.distribution_estimate import MeanEstimate as MeanEstimate
+    from shoal.estimation.distribution_estimate import MixEstimate as MixEstimate
+    from shoal.estimation.distribution_estimate import TreeEstimate as TreeEstimate
+    from shoal.estimation.estimate import Estimate as Estimate
+    from shoal.lower_limit import LowerBound as LowerBound
+    from shoal.mechanisms.coins import Simulation as Simulation
+    from shoal.mechanisms.covered import Covered as Covered
+    from shoal.mechanisms.dummies import Dummies as Dummies
+    from shoal.mechanisms.gaussian import Gaussian as Gaussian
+    from shoal.mechanisms.hadamard import HadamardResponse as HadamardResponse
+    from shoal.mechanisms.hadamard import RecursiveHadamardResponse as RecursiveHadamardResponse
+    from shoal.mechanisms.hashing import LocalHashing as LocalHashing
+    from shoal.mechanisms.hashing import PrivateIndependentRappor as PrivateIndependentRappor
+    from shoal.mechanisms.laplace import Laplace as Laplace
+    from shoal.mechanisms.levels import Levels as Levels
+    from shoal.mechanisms.matrix_randomizer import MatrixRandomizer as MatrixRandomizer
+    from shoal.mechanisms.mechanism import Counts as Counts
+    from shoal.mechanisms.one_bit_mean import OneBitMean as OneBitMean
+    from shoal.mechanisms.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
+    from shoal.mechanisms.quantile_tree import QuantileTree as QuantileTree
+    from shoal.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
+    from shoal.mechanisms.split_and_mix import SplitAndMix as SplitAndMix
+    from shoal.mechanisms.subset_selection import SubsetSelection as SubsetSelection
+    from shoal.mechanisms.unary_encoding import Rappor as Rappor
+    from shoal.mechanisms.unary_encoding import UnaryEncoding as UnaryEncoding
+    from shoal.pairs.decomposition import Decomposition as Decomposition
+    from shoal.pairs.likelihoods import Likelihoods as Likelihoods
+    from shoal.pairs.randomizer import Randomizer as Randomizer
+    from shoal.planning.hitters import Hitters as Hitters
+    from shoal.planning.hitters import hitters as hitters
+    from shoal.planning.hunt import Hunt as Hunt
+    from shoal.planning.hunt import hunt as hunt
+    from shoal.planning.number_plans import plan_quantiles as plan_quantiles
+    from shoal.planning.number_plans import plan_sum as plan_sum
+    from shoal.planning.plan import Choice as Choice
+    from shoal.planning.plan import Plan as Plan
+    from shoal.planning.plan import plan as plan
+    from shoal.privacy_profile import Bracket as Bracket
+    from shoal.proofs.certificate import Certificate as Certificate
+    from shoal.sweeps import Table as Table
+    from shoal.sweeps import sweep as sweep
 
 __version__ = "0.3.0.dev0"
 
-_MODULES = {
-    "shoal.sgd": (),
-    "shoal.amplification.amplify": ("amplify", "compare"),
-    "shoal.amplification.lower_bounds": ("lower_bound",),
-    "shoal.auditing": ("Audit", "audit"),
-    "shoal.bound_table": ("BoundTable",),
-    "shoal.calibration": ("Calibration", "calibrate"),
-    "shoal.catalogue": ("Theorem", "explain", "theorems"),
-    "shoal.proofs.certificate": ("Certificate",),
-    "shoal.composition.compose": ("compose",),
-    "shoal.composition.ledger": ("Ledger",),
-    "shoal.curve": ("Comparison", "PrivacyCurve"),
-    "shoal.errors": (
-        "BudgetError",
-        "DamagedError",
-        "FileError",
-        "ForgedError",
-        "FormatError",
-        "LedgerError",
-        "MissingExtraError",
-        "NoPairError",
-        "NotFiniteError",
-        "NotFittedError",
-        "ParameterError",
-        "RangeError",
-        "ShoalError",
-        "StorageError",
-        "UnreachableError",
-        "WrongKeyError",
-    ),
-    "shoal.frequency.hitters": ("Hitters", "hitters"),
-    "shoal.frequency.hunt": ("Hunt", "hunt"),
-    "shoal.frequency.plan": ("Choice", "Plan", "plan"),
-    "shoal.frequency.quantile_plan": ("plan_quantiles",),
-    "shoal.frequency.sum_plan": ("plan_sum",),
-    "shoal.lower_limit": ("LowerBound",),
-    "shoal.privacy_profile": ("Bracket",),
-    "shoal.randomizers": (
-        "Counts",
-        "Covered",
-        "Decomposition",
-        "Dummies",
-        "Estimate",
-        "Gaussian",
-        "HadamardResponse",
-        "Laplace",
-        "LevelEstimate",
-        "Levels",
-        "Likelihoods",
-        "LocalHashing",
-        "MatrixRandomizer",
-        "MeanEstimate",
-        "MixEstimate",
-        "OneBitMean",
-        "PrivateIndependentRappor",
-        "ProjectiveGeometryResponse",
-        "QuantileTree",
-        "RandomizedResponse",
-        "Randomizer",
-        "Rappor",
-        "RecursiveHadamardResponse",
-        "Simulation",
-        "SplitAndMix",
-        "SubsetSelection",
-        "TreeEstimate",
-        "UnaryEncoding",
-    ),
-    "shoal.sweeps": ("Table", "sweep"),
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _MODULES)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -15,11 +15,11 @@ from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, positive, probability, whole
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
+from shoal.mechanisms.bundled import Bundled
+from shoal.mechanisms.coins import Simulation
+from shoal.mechanisms.split_and_mix import SplitAndMix
 from shoal.numerics.binomial import log_probability
 from shoal.progress import progress
-from shoal.randomizers.bundled import Bundled
-from shoal.randomizers.coins import Simulation
-from shoal.randomizers.split_and_mix import SplitAndMix
 from shoal.searches import bisect_safe
 
 __all__ = ["Audit", "Mechanism", "audit", "probability_above", "probability_below"]
@@ -165,7 +165,7 @@ def audit(
 
     Examples
     --------
-    >>> from shoal.randomizers import RandomizedResponse
+    >>> from shoal.mechanisms import RandomizedResponse
     >>> result = audit(RandomizedResponse(categories=4, local_epsilon=1), trials=1e5, simulation=Simulation(seed=1))
     >>> result.passed, result.event, 0.9 < result.lower < 1
     (True, 'reports that support 0 and not 1', True)

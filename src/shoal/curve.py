@@ -20,9 +20,8 @@ from shoal.documentation import linked
 from shoal.errors import NoPairError, ParameterError
 from shoal.loss_distribution import loss_distribution
 from shoal.lower_limit import LowerBound
+from shoal.pairs.randomizer import Randomizer, ability
 from shoal.privacy_profile import Bracket, Gridded, Profile
-from shoal.randomizers import Randomizer
-from shoal.randomizers.randomizer import ability
 
 if TYPE_CHECKING:
     from shoal.proofs.certificate import Certificate

@@ -1,40 +1,43 @@
-"""Public names that are loaded when they are first used, so that importing a package costs next to nothing."""
+"""Public names that are loaded when they are first used, so that importing a package costs next to nothing.
+
+A package lists its names once, for type checkers: as imports under ``if TYPE_CHECKING``, each in the form
+``from shoal.errors import ShoalError as ShoalError``. What is written there is read when a name is first looked up.
+"""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 
 __all__ = ["lazy_names"]
 
 
-def lazy_names(
-    package: str, modules: Mapping[str, tuple[str, ...]], *, extra: str | None = None
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package whose names live in these modules.
+def lazy_names(package: str, *, extra: str | None = None) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for a package that imports its public names for type checkers only.
 
     Parameters
     ----------
     package : str
-        The name of the package.
-    modules : Mapping
-        The public names of each module. A name that equals that of a submodule of the package would be hidden by it.
+        The name of the package. A public name that equals that of a submodule would be hidden by it.
     extra : str, optional
         What to install where a name needs a library that is not there; `MissingExtraError` says so.
 
     Examples
     --------
-    >>> load, names = lazy_names("shoal", {"shoal.errors": ("ShoalError",), "shoal.sgd": ()})
-    >>> names()
-    ['ShoalError', 'sgd']
+    >>> load, names = lazy_names("shoal")
+    >>> load("ShoalError"), "amplify" in names()
+    (<class 'shoal.errors.ShoalError'>, True)
     """
-    homes = {name: module for module, names in modules.items() for name in names}
-    packages = {module.rpartition(".")[2]: module for module, names in modules.items() if not names}
 
     def load(name: str) -> object:
-        if name in packages:
-            return import_module(packages[name])
+        if name == "__all__":
+            return names()
+        homes = _homes(package) if not name.startswith("_") else {}
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if homes[name] == package:  # a subpackage
+            return import_module(f"{package}.{name}")
         try:
             value = getattr(import_module(homes[name]), name)
         except ModuleNotFoundError as error:
@@ -46,4 +49,19 @@ def lazy_names(
         setattr(sys.modules[package], name, value)  # the next time, it is simply there
         return value
 
-    return load, lambda: sorted((*homes, *packages))
+    def names() -> list[str]:
+        return sorted(_homes(package))
+
+    return load, names
+
+
+@cache
+def _homes(package: str) -> dict[str, str]:
+    """Return the module of each public name of a package, from its source."""
+    import ast
+
+    spec = find_spec(package)
+    source = spec.loader.get_source(package) if spec is not None and spec.loader is not None else ""  # type: ignore[attr-defined]
+    blocks = (node.body for node in ast.parse(source).body if isinstance(node, ast.If))
+    imports = (node for block in blocks for node in block if isinstance(node, ast.ImportFrom))
+    return {each.name: str(node.module) for node in imports for each in node.names}

@@ -17,10 +17,10 @@ from shoal.amplification.amplify import amplify
 from shoal.auditing import Audit, probability_above, probability_below
 from shoal.checks import Number, probability, whole
 from shoal.errors import ParameterError
+from shoal.mechanisms import Bundled, Dummies
+from shoal.mechanisms.coins import Simulation, coins_for
+from shoal.mechanisms.split_and_mix import SplitAndMix
 from shoal.progress import progress
-from shoal.randomizers import Bundled, Dummies
-from shoal.randomizers.coins import Simulation, coins_for
-from shoal.randomizers.split_and_mix import SplitAndMix
 
 __all__ = ["ProtocolAudit", "audit_protocol"]
 

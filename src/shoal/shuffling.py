@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from shoal.durable_file import check_output, cleaned_up
 from shoal.errors import ParameterError, StorageError
-from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
+from shoal.files.report_file import ReportFile, joined_batches, write_reports
+from shoal.mechanisms.coins import secure_coins
 from shoal.progress import progress
-from shoal.randomizers.coins import secure_coins
 
 __all__ = ["shuffle", "shuffled_records"]
 

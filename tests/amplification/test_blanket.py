@@ -10,8 +10,8 @@ import pytest
 
 import shoal
 from shoal.amplification.blanket import BlanketProfile
+from shoal.mechanisms import Categorical, Likelihoods
 from shoal.pairs import LikelihoodPair
-from shoal.randomizers import Categorical, Likelihoods
 from tests.exhaustive import representative
 from tests.oracles import enumeration, mechanisms
 

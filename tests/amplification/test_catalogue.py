@@ -13,10 +13,9 @@ import pytest
 
 import shoal
 from shoal.amplification.amplify import proven_bounds, setting_of
-from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
+from shoal.amplification.setting import BOUNDS, Setting, ShufflingBound
 from shoal.cli import main
-from shoal.randomizers import Randomizer
+from shoal.mechanisms import Randomizer
 
 _SLOW = {"girgis", "koskela"}
 _ORDER = (  # the first is never above the second

@@ -12,13 +12,13 @@ import pytest
 import shoal
 from shoal.assumptions import COLLUDE
 from shoal.errors import ParameterError, UnreachableError
+from shoal.mechanisms.dummies import decay_of
 from shoal.pairs import CoverPair, DummyPair
 from shoal.pairs.cover_pair import covered_response
-from shoal.pairs.dummy_pair import DECAYS
+from shoal.pairs.discrete_laplace import DECAYS
 from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import RoundClaim
 from shoal.proofs.several_messages_claim import CoverClaim
-from shoal.randomizers.dummies import decay_of
 from tests.exhaustive import representative
 
 Law = dict[tuple[int, ...], Fraction]

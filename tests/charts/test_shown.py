@@ -22,9 +22,9 @@ from shoal.charts.label_positions import Box
 from shoal.charts.shown import Shown
 from shoal.collect import Result, Tally, Task
 from shoal.composition.budget import Budget
-from shoal.frequency.names import Names
-from shoal.frequency.simulation import Trials, run_trials
-from shoal.randomizers import Categorical
+from shoal.files.names import Names
+from shoal.mechanisms import Categorical
+from shoal.planning.simulation import Trials, run_trials
 
 _HARM = "<script>alert(1)</script>"
 _RUN = shoal.sgd.Run(examples=6_000, batch_size=60, noise_multiplier=2, adjacency="zero-out")
@@ -55,8 +55,8 @@ def _mean() -> shoal.MeanEstimate:
 
 def _tree() -> shoal.TreeEstimate:
     tree = shoal.plan_quantiles(reports=1_000, epsilon=1, lower=0, upper=120, leaves=100)
-    counts = tree.aggregate(tree.randomize(np.linspace(0, 100, 1_000), simulation=shoal.randomizers.Simulation(seed=1)))
-    return tree.estimate(tree.released(counts, simulation=shoal.randomizers.Simulation(seed=2)))
+    counts = tree.aggregate(tree.randomize(np.linspace(0, 100, 1_000), simulation=shoal.mechanisms.Simulation(seed=1)))
+    return tree.estimate(tree.released(counts, simulation=shoal.mechanisms.Simulation(seed=2)))
 
 
 def _levels() -> shoal.LevelEstimate:

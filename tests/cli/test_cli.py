@@ -417,7 +417,7 @@ def test_an_overview_loads_no_library_but_its_own(command: list[str]) -> None:
     script = f"import sys; from shoal.cli import main; main({command!r}); print(*sys.modules, file=sys.stderr)"
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, encoding="utf-8")
     modules = set(run.stderr.split())
-    assert not modules & {"numpy", "flint", "cryptography", "markdown_it", "shoal.randomizers", "shoal.curve"}
+    assert not modules & {"numpy", "flint", "cryptography", "markdown_it", "shoal.mechanisms", "shoal.curve"}
     assert {name for name in modules if name.startswith("shoal.cli.verbs")} <= {"shoal.cli.verbs"}
 
 

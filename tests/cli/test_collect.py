@@ -29,7 +29,7 @@ from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
-from shoal.frequency.names import Names
+from shoal.files.names import Names
 from tests.cli.commands import facts_of, refused, run
 from tests.cli.schemas import check
 from tests.collect.small_server import Asked, Said, SmallServer, small_server

@@ -10,7 +10,7 @@ import shoal
 from shoal.amplification.amplify import proven_bounds
 from shoal.cli import main
 from shoal.documentation import SITE, linked
-from shoal.randomizers.mix_profile import MixProfile
+from shoal.pairs.discrete_laplace import MixProfile
 from tests.cli.commands import refused, run
 
 _ROOT = Path(__file__).parents[2]

@@ -17,8 +17,8 @@ from pyarrow import parquet
 
 import shoal
 from shoal.composition.group_privacy import group_epsilon
-from shoal.frequency.report_file import ReportFile
-from shoal.randomizers import kinds
+from shoal.files.report_file import ReportFile
+from shoal.mechanisms import kinds
 from tests.cli.commands import facts_of, run
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from shoal.frequency.numeric_column import numbers
-from shoal.randomizers.number_range import NumberRange
+from shoal.files.column_values import numbers
+from shoal.mechanisms.number_range import NumberRange
 from tests.cli.commands import facts_of, run
 
 _OPTIONS = "--column age --lower 0 --upper 120 --epsilon 0.5"

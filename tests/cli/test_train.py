@@ -14,7 +14,7 @@ import pytest
 
 from shoal.errors import MissingExtraError
 from shoal.figures import private_training
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd.guarantees import LABELS, guarantee
 from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression

@@ -23,7 +23,7 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.upload import TokenList
-from shoal.randomizers import RandomizedResponse
+from shoal.mechanisms import RandomizedResponse
 from tests.collect.asgi import Front, InProcess
 from tests.collect.running import batches_in
 from tests.collect.world import World, make_exact_world

@@ -8,7 +8,7 @@ from pathlib import Path
 from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
-from shoal.randomizers import RandomizedResponse
+from shoal.mechanisms import RandomizedResponse
 from tests.collect.world import make_world
 
 _BEGIN = 1.8e9

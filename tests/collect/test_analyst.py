@@ -28,8 +28,8 @@ from shoal.collect.shard import ShardCounts
 from shoal.collect.task import Task
 from shoal.digits import rounded_up
 from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError, WithheldError, WrongKeyError
-from shoal.frequency.names import Names
-from shoal.randomizers import Counts, RandomizedResponse, Simulation, kinds
+from shoal.files.names import Names
+from shoal.mechanisms import Counts, RandomizedResponse, Simulation, kinds
 from tests.collect.running import PATIENCE, until
 from tests.collect.small_server import Asked, Said, small_server
 from tests.collect.world import World, make_exact_world, make_world

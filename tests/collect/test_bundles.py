@@ -19,7 +19,7 @@ from shoal.collect.sender import Sender
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import CollectError, FormatError, TryAgainError, WithheldError
-from shoal.randomizers import Covered
+from shoal.mechanisms import Covered
 from tests.collect.asgi import Clock, Front, InProcess, made, refused, reports, root, tokens
 from tests.collect.people import records_of
 from tests.collect.running import store_in

@@ -24,7 +24,7 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError
-from shoal.randomizers import UnaryEncoding
+from shoal.mechanisms import UnaryEncoding
 from shoal.shuffling import shuffled_records
 from tests.collect.running import EXCEPTION, Line, Running, batches_in, post, store_in, until
 from tests.collect.world import World, make_exact_world, make_world

@@ -19,7 +19,7 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.postgres import PostgresStore
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import DamagedError, ParameterError, TryAgainError, WrongKeyError
-from shoal.randomizers import UnaryEncoding
+from shoal.mechanisms import UnaryEncoding
 from tests.collect.asgi import Clock, made, refused, reports
 from tests.collect.database import Cluster
 from tests.collect.model import watched

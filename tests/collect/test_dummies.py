@@ -21,7 +21,7 @@ from shoal.collect.store import Store
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
-from shoal.randomizers import Covered, Dummies
+from shoal.mechanisms import Covered, Dummies
 from tests.collect.database import Cluster
 from tests.collect.people import Puller, records_of
 from tests.collect.running import Running, store_in, until

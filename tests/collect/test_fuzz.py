@@ -22,7 +22,7 @@ from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ForgedError, FormatError, ParameterError
-from shoal.randomizers import RandomizedResponse
+from shoal.mechanisms import RandomizedResponse
 from tests.collect.asgi import InProcess, made
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import amount

@@ -29,7 +29,7 @@ from shoal.collect.store import Store
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, ParameterError, TryAgainError, WrongKeyError
-from shoal.randomizers import Covered, Dummies
+from shoal.mechanisms import Covered, Dummies
 from tests.collect.people import Puller, records_of
 from tests.collect.running import Running, store_in, until
 from tests.collect.small_server import Asked, Said, SmallServer, small_server

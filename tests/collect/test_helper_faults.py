@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal.collect.envelope import information, opened
-from shoal.randomizers import Dummies
+from shoal.mechanisms import Dummies
 from tests.collect.helping import Helping
 from tests.collect.people import Puller, records_of
 from tests.collect.running import Running, until

@@ -34,7 +34,7 @@ from shoal.errors import (
     WithheldError,
     WrongKeyError,
 )
-from shoal.randomizers import Covered, Simulation
+from shoal.mechanisms import Covered, Simulation
 from tests.collect.running import Running, store_in, until
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_covered_world, make_hunt_world

@@ -12,8 +12,8 @@ import pytest
 from starlette.types import Message
 
 from shoal.collect import document
-from shoal.frequency.names import Names
-from shoal.randomizers import RandomizedResponse
+from shoal.files.names import Names
+from shoal.mechanisms import RandomizedResponse
 from tests.collect.asgi import Clock, called, made, refused, root
 from tests.collect.running import Running
 from tests.collect.world import World, make_world

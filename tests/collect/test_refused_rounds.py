@@ -5,7 +5,7 @@ from pathlib import Path
 from shoal.collect.connection import Answer
 from shoal.collect.envelope import information, opened
 from shoal.collect.sender import Sender
-from shoal.randomizers import RandomizedResponse
+from shoal.mechanisms import RandomizedResponse
 from tests.collect.world import World, make_world
 
 

@@ -16,7 +16,7 @@ from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened
 from shoal.collect.sender import Sender, fetch_task
 from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError, TryAgainError
-from shoal.frequency.names import Names
+from shoal.files.names import Names
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_exact_world
 

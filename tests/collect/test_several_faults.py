@@ -9,7 +9,7 @@ import pytest
 from shoal.collect import failpoint
 from shoal.collect.batch import BatchFile
 from shoal.collect.envelope import information, opened
-from shoal.randomizers import Dummies
+from shoal.mechanisms import Dummies
 from tests.collect.people import People, Puller, records_of
 from tests.collect.running import Running, batches_in, until
 from tests.collect.test_faults import HELPED, HUNTED, SEVERAL, kills_in

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from shoal.collect.envelope import VERSION, plaintexts, seal
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.errors import ParameterError
-from shoal.randomizers import RandomizedResponse, Simulation, SubsetSelection, UnaryEncoding, kinds
-from shoal.randomizers.schema import wire_code
+from shoal.mechanisms import RandomizedResponse, Simulation, SubsetSelection, UnaryEncoding, kinds
+from shoal.pairs.registry import wire_code
 from tests.collect.world import World, make_world
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))

@@ -17,9 +17,9 @@ from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.keys import analyst_key, make_analyst_keys, make_shuffler_keys, public_key, shuffler_key
 from shoal.collect.task import Task, task_id
 from shoal.errors import FileError, ForgedError, ParameterError, StorageError, WrongKeyError
-from shoal.frequency.names import Names
-from shoal.randomizers import HadamardResponse, RandomizedResponse, kinds
-from shoal.randomizers.registry import REGISTRY
+from shoal.files.names import Names
+from shoal.mechanisms import HadamardResponse, RandomizedResponse, kinds
+from shoal.pairs.registry import REGISTRY
 from tests.collect.world import World, make_world
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))

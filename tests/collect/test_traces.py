@@ -14,7 +14,7 @@ from shoal.collect.server import Listeners
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import ParameterError
-from shoal.randomizers import UnaryEncoding
+from shoal.mechanisms import UnaryEncoding
 from tests.collect.running import batches_in
 from tests.collect.world import World, make_exact_world
 

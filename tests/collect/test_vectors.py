@@ -26,11 +26,10 @@ from shoal.collect.prefix_list import PrefixList
 from shoal.collect.round_state import record
 from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
-from shoal.frequency.hunt import Hunt
-from shoal.frequency.names import Names
-from shoal.randomizers import Categorical
-from shoal.randomizers.registry import REGISTRY
-from shoal.randomizers.schema import wire_code
+from shoal.files.names import Names
+from shoal.mechanisms import Categorical
+from shoal.pairs.registry import REGISTRY, wire_code
+from shoal.planning.hunt import Hunt
 
 _PATH = Path(__file__).with_name("vectors.json")
 _KEM = b"KEM" + bytes.fromhex("0020")

@@ -23,9 +23,9 @@ from shoal.collect.keys import (
     signing_key,
 )
 from shoal.collect.task import Task
-from shoal.frequency.hunt import Hunt
-from shoal.frequency.names import Names
-from shoal.randomizers import Covered, Dummies, RandomizedResponse
+from shoal.files.names import Names
+from shoal.mechanisms import Covered, Dummies, RandomizedResponse
+from shoal.planning.hunt import Hunt
 
 __all__ = [
     "World",

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
+from collections import Counter
 from functools import cache
 from itertools import pairwise, product
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism, from_laplace_mechanism
 from flint import arb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal import NoPairError, ParameterError, PrivacyCurve, RandomizedResponse, ShoalError, amplify, compose
+import shoal
+from shoal import (
+    Gaussian,
+    MatrixRandomizer,
+    NoPairError,
+    ParameterError,
+    PrivacyCurve,
+    RandomizedResponse,
+    ShoalError,
+    amplify,
+    compose,
+)
+from shoal.amplification.blanket import BlanketProfile
+from shoal.composition.composition_method import Round
+from shoal.composition.loss_accountant import LossProfile
 from tests.exhaustive import amount, representative
 from tests.oracles import exact, products
 
@@ -479,3 +499,156 @@ def test_small_losses_stay_on_their_side_of_the_grid(local_epsilon: float) -> No
             assert many.delta(epsilon) >= float(products.distribution_delta(distribution, epsilon).lower()) * (
                 1 - 1e-15
             )
+
+
+def table(size: int, local_epsilon: float, seed: int) -> MatrixRandomizer:
+    """Return random rows."""
+    rows = np.exp(local_epsilon * np.random.default_rng(seed).random((size, size)))
+    return MatrixRandomizer(rows / rows.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "local_epsilon", "reports", "times", "delta"),
+    [(4, 2.0, 10, 30, 1e-6), (4, 0.5, 60, 7, 1e-12), (5, 1.0, 10**4, 365, 1e-3)],
+)
+def test_fewer_knots_of_tables_agree_with_many(
+    size: int, local_epsilon: float, reports: int, times: int, delta: float
+) -> None:
+    profile = amplify(table(size, local_epsilon, 1), reports=reports, bound="blanket").profile
+    assert isinstance(profile, BlanketProfile)
+    assert profile.costly
+    pairs = tuple(profile.pairs)
+    one_by_one = BlanketProfile(pairs, profile.local_epsilon)
+    assert not one_by_one.costly
+    few, many = (LossProfile((Round(each, profile.local_epsilon, times),)) for each in (profile, one_by_one))
+    (lower, upper), (least, most) = few.bracket(delta), many.bracket(delta)
+    assert lower <= most
+    assert least <= upper <= 1.001 * lower
+    assert upper <= 1.0005 * most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("local_epsilon", "reports"), [(4.0, 100), (8.0, 10**4), (8.0, 10**5), (1.0, 10**4)])
+def test_more_knots_where_the_ends_would_be_far_apart(local_epsilon: float, reports: int) -> None:
+    curve = amplify(RandomizedResponse(categories=2, local_epsilon=local_epsilon), reports=reports)
+    assert curve.bound == "one-bit"
+    lower, upper = curve.repeated(30).epsilon_bracket(1e-6)
+    assert 0 < lower <= upper <= 1.001 * lower
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("deviation", "reports", "times"),
+    [(3.0, 100, 365), (1.0, 10**4, 30), pytest.param(0.5, 10**6, 365, marks=pytest.mark.exhaustive)],
+)
+def test_few_knots_of_gaussian_noise_are_enough(deviation: float, reports: int, times: int) -> None:
+    """Also where a single large loss is as likely as many small ones, and the moments are those of the former."""
+    profile = Gaussian(deviation=deviation).profile(reports)
+    lower, upper = LossProfile((Round(profile, float("inf"), times),)).bracket(1e-6)
+    assert 0 < lower <= upper <= 1.001 * lower
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("deviation", "reports", "times", "least", "most"),
+    [
+        pytest.param(0.3, 100, 30, 154.9789294288719, 155.09965257107822, marks=pytest.mark.exhaustive),
+        (0.3, 10**4, 365, 232.87482188604886, 233.06785323920994),
+        pytest.param(0.3, 10**6, 10**4, 321.57103891545813, 321.85760601148985, marks=pytest.mark.exhaustive),
+        pytest.param(0.5, 100, 365, 160.18729343010915, 160.3217197060168, marks=pytest.mark.exhaustive),
+        (0.5, 10**6, 30, 0.2440574732603662, 0.24426202716721176),
+        (1.0, 10**4, 10**4, 9.110017064976763, 9.115794225086365),
+        (3.0, 100, 30, 0.8821843734642728, 0.8826831994807223),
+    ],
+)
+def test_rounds_of_gaussian_noise_hold_what_they_held_before(
+    deviation: float, reports: int, times: int, least: float, most: float
+) -> None:
+    """Both ends of before had every path followed up to its end."""
+    lower, upper = amplify(Gaussian(deviation=deviation), reports=reports).repeated(times).epsilon_bracket(1e-6)
+    assert lower <= most
+    assert least <= upper <= most * (1 + 3e-4)
+    assert upper <= 1.001 * lower
+
+
+_SOURCE = Path(shoal.__file__).parent
+_LOOP = [  # the picture in docs/design.md
+    "composition/loss_accountant.py",
+    "numerics/profile_grid.py",
+    "numerics/convolution.py",
+]
+
+
+def _walked(reports: int) -> Counter[tuple[str, str]]:
+    """Return how often each function runs, by file and name; what is cached does not run again."""
+    calls: Counter[tuple[str, str]] = Counter()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(_SOURCE):
+            calls[str(path.relative_to(_SOURCE)), frame.f_code.co_name] += 1
+
+    curve = shoal.amplify(shoal.RandomizedResponse(categories=16, local_epsilon=2), reports=reports)
+    year = curve.repeated(365)
+    sys.setprofile(note)
+    try:
+        year.epsilon(1e-6)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_many_rounds_are_a_short_walk() -> None:
+    calls = _walked(12_345)
+    files = list(dict.fromkeys(name for name, _ in calls))
+    assert set(_LOOP) <= set(files)
+    upper = [name for name in files if name.split("/")[0] in ("composition", "curve.py", "checks.py")]
+    assert sorted(upper) == ["checks.py", "composition/loss_accountant.py", "curve.py"]
+    assert len(files) <= 18, files
+
+
+def test_two_passes_are_enough() -> None:
+    calls = _walked(12_346)
+    assert calls["composition/loss_accountant.py", "_summed"] == 2
+    assert calls["numerics/profile_grid.py", "dominating"] == 2
+
+
+DELTA = 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reports", "local_epsilon"), [(100, 0.5), (10_000, 1.0), (1_000_000, 4.0)])
+def test_one_round_is_at_least_the_exact_one_and_close(reports: int, local_epsilon: float) -> None:
+    curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound="strong-clones")
+    handed = curve.to_dp_accounting()
+    lower, upper = curve.epsilon_bracket(DELTA)
+    assert lower <= handed.get_epsilon_for_delta(DELTA) <= upper * 1.02 + 1e-4
+    for epsilon in (0.0, 0.5 * upper, upper, 2 * upper):
+        assert handed.get_delta_for_epsilon(epsilon) >= curve.delta(epsilon) * (1 - 1e-6) - 1e-15
+
+
+@pytest.mark.slow
+def test_rounds_are_composed_there_as_here() -> None:
+    daily = shoal.amplify(local_epsilon=2, reports=100_000)
+    weekly = shoal.amplify(local_epsilon=3, reports=100_000)
+    together = shoal.compose([(daily, 30), (weekly, 4)])
+    lower, upper = together.epsilon_bracket(DELTA)
+    assert lower <= together.to_dp_accounting().get_epsilon_for_delta(DELTA) <= upper * 1.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", [from_gaussian_mechanism(5.0), from_laplace_mechanism(10.0)])
+def test_it_composes_with_other_mechanisms(other: object) -> None:
+    handed = shoal.amplify(local_epsilon=2, reports=100_000).to_dp_accounting()
+    alone = other.get_epsilon_for_delta(DELTA)  # type: ignore[attr-defined]
+    both = other.compose(handed).get_epsilon_for_delta(DELTA)  # type: ignore[attr-defined]
+    assert alone < both < alone + handed.get_epsilon_for_delta(DELTA / 2) + 0.1
+
+
+def test_a_formula_has_nothing_to_hand_over() -> None:
+    formula = shoal.amplify(local_epsilon=1, reports=100_000, bound="clones-closed-form")
+    with pytest.raises(shoal.NoPairError, match="numerical bound"):
+        formula.to_dp_accounting()
+    with pytest.raises(shoal.ParameterError, match="interval"):
+        shoal.amplify(local_epsilon=1, reports=100).to_dp_accounting(interval=0)

@@ -20,9 +20,9 @@ import pytest
 import shoal
 from shoal import durable_file
 from shoal.amplification.amplify import amplify
+from shoal.composition.budget import filter_order
 from shoal.composition.compose import compose
 from shoal.composition.ledger import Ledger
-from shoal.composition.privacy_filter import filter_order
 from shoal.composition.renyi_accountant import converted
 from shoal.curve import PrivacyCurve
 from shoal.errors import BudgetError, LedgerError, NoPairError, ParameterError, UnreachableError

@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 from torch.utils.data import TensorDataset  # noqa: E402
 
 from examples.finetune import add_adapters, finetune, load, per_text, reviews, tiny  # noqa: E402
-from shoal.randomizers.coins import Simulation  # noqa: E402
+from shoal.mechanisms.coins import Simulation  # noqa: E402
 from shoal.sgd.torch import make_private  # noqa: E402
 
 NEEDED = "transformers is not installed; python -m pip install transformers"

@@ -8,7 +8,7 @@ import pytest
 from shoal.numerics.contour import NodeGrid, positive_part
 from shoal.numerics.listing import counts_of, listed
 from shoal.pairs import ClonePair, DecompositionPair, Family, LikelihoodPair, Pair
-from shoal.pairs.decomposition_pair import largest_local_epsilon
+from shoal.pairs.decomposition import largest_local_epsilon
 from shoal.pairs.likelihoods import response as response_of
 from shoal.proofs.balls import Ball, precision
 from shoal.proofs.claim import RoundClaim

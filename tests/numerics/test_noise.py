@@ -11,7 +11,7 @@ from flint import arb, ctx
 
 import shoal
 from shoal.numerics.noise import GaussianRatio, LaplaceRatio, NoiseRatio, gaussian_epsilon, summand
-from shoal.randomizers.noise_profile import NoiseProfile
+from shoal.pairs.noise_profile import NoiseProfile
 
 
 def _exact_of_two(local_epsilon: float, epsilon: float) -> float:

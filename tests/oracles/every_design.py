@@ -9,9 +9,9 @@ import numpy as np
 
 import shoal
 from shoal.calibration import largest_private
-from shoal.randomizers import Categorical, kinds
-from shoal.randomizers.indexed import Selection
-from shoal.randomizers.randomizer import ability
+from shoal.mechanisms import Categorical, kinds
+from shoal.mechanisms.categorical import Selection
+from shoal.pairs.randomizer import ability
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 

@@ -1,4 +1,4 @@
-"""Tests of the Rényi divergences of all pairs of a table: those of the worst pair, of which few are evaluated."""
+"""The worst of all pairs of a table, and bounds of all pairs between knots, against every pair by itself."""
 
 import random
 from itertools import product
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.pairs.directed_pairs import DirectedPairs
-from shoal.pairs.input_pairs import InputPairs
+from shoal.pairs.directed_pairs import DirectedPairs, InputPairs, PairCells
 from tests.exhaustive import representative
 from tests.work import calls
 
@@ -59,3 +58,62 @@ def test_many_reports_need_no_pair_at_all() -> None:
     with calls() as count:
         assert pairs.renyi(8.0, ceiling) is not None
     assert count() < 2_000
+
+
+def pairs_of(size: int, local_epsilon: float, reports: int, seed: int) -> DirectedPairs:
+    """Return the pairs of a random table."""
+    rows = np.exp(local_epsilon * (np.random.default_rng(seed).random((size, size)) - 0.5))
+    randomizer = shoal.MatrixRandomizer(rows / rows.sum(axis=1, keepdims=True))
+    profile = shoal.amplify(randomizer, reports=reports).profile
+    pairs = profile.pairs  # type: ignore[attr-defined]
+    assert isinstance(pairs, DirectedPairs)
+    return pairs
+
+
+SETTINGS = [(3, 0.4, 2), (4, 3.0, 20), (5, 1.0, 300), (5, 6.0, 1000), (6, 1.0, 10**5), (4, 2.0, 10**9), (4, 9.0, 50)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "local_epsilon", "reports"), SETTINGS)
+def test_no_pair_is_above_its_bound_between_knots(size: int, local_epsilon: float, reports: int) -> None:
+    pairs = pairs_of(size, local_epsilon, reports, seed=reports % 97)
+    cells = PairCells(reports, pairs.pairs, lambda index, epsilon: pairs[index].delta_bracket(epsilon)[0])
+    largest = max(pair.epsilon(1e-12) for pair in pairs)
+    for epsilon in np.linspace(0.0, min(largest * 1.3, 0.999 * pairs[0].local_epsilon), 13).tolist():
+        logs, tilts = cells.ceilings(epsilon)
+        assert np.all(tilts > 0)
+        for index, pair in enumerate(pairs):
+            assert pair.delta_bracket(epsilon)[0] <= np.exp(logs[index]) * (1 + 1e-12)
+
+
+@pytest.mark.slow
+def test_bounds_between_knots_are_not_much_too_large() -> None:
+    pairs = pairs_of(5, 1.0, 10**5, seed=1)
+    cells = PairCells(10**5, pairs.pairs, lambda index, epsilon: pairs[index].delta_bracket(epsilon)[0])
+    for epsilon in np.linspace(0.0, max(pair.epsilon(1e-10) for pair in pairs), 7).tolist():
+        exact = max(pair.delta_bracket(epsilon)[1] for pair in pairs)
+        assert exact <= np.exp(cells.ceilings(epsilon)[0].max()) <= 4 * exact
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "local_epsilon", "reports"), SETTINGS)
+def test_many_epsilons_at_once_have_the_largest_delta_of_all_pairs(
+    size: int, local_epsilon: float, reports: int
+) -> None:
+    pairs = pairs_of(size, local_epsilon, reports, seed=reports % 89)
+    largest = max(pair.epsilon(1e-12) for pair in pairs)
+    epsilons = np.linspace(0.0, largest, 17)
+    lower, upper = pairs.brackets(epsilons, 1e-6)
+    for epsilon, low, high in zip(epsilons.tolist(), lower.tolist(), upper.tolist(), strict=True):
+        ends = [pair.delta_bracket(epsilon) for pair in pairs]
+        assert low <= max(end for _, end in ends) * (1 + 1e-12)
+        assert high >= max(end for end, _ in ends)
+        assert low >= max(end for end, _ in ends) * (1 - 1e-4) - 1e-12
+        assert high <= max(end for _, end in ends) * (1 + 1e-4) + 1e-12
+
+
+def test_one_report_is_asked_one_by_one() -> None:
+    pairs = pairs_of(3, 1.0, 1, seed=4)
+    lower, upper = pairs.brackets(np.array([0.0, 0.3]), 1e-6)
+    assert upper.tolist() == [pairs.ends(0.0)[1], pairs.ends(0.3)[1]]
+    assert np.all(lower <= upper)

@@ -1,4 +1,4 @@
-"""The likelihoods of every mechanism, against the whole matrix of its outputs."""
+"""The likelihoods of every mechanism, against the whole matrix of its outputs; the two extreme rows of one bit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from itertools import permutations
 import pytest
 
 import shoal
-from shoal.randomizers import Categorical, Likelihoods
+from shoal.mechanisms import Categorical, Likelihoods
+from shoal.pairs import BitRows
 from tests.exhaustive import representative
 from tests.oracles import enumeration, mechanisms
 
@@ -147,3 +148,27 @@ def test_subsets_have_a_sensible_size() -> None:
         for local_epsilon in (1e-300, 1e-9, 1.0, 5.0, 700.0):
             size = shoal.SubsetSelection(categories=categories, local_epsilon=local_epsilon).subset_size
             assert 1 <= size < categories
+
+
+def test_exact_shares_are_rounded_once() -> None:
+    rows = BitRows.of(1, 2**61 - 1, 2**61)
+    assert rows.low == rows.not_high == 2.0**-61 and rows.symmetric
+    assert rows.reach == pytest.approx(61 * math.log(2), rel=1e-15)
+
+
+def test_response_is_that_of_the_integers() -> None:
+    exact, rounded = BitRows.of(1, 3, 4), BitRows.response(math.log(3))
+    for epsilon in (0.0, 0.3, 1.0):
+        (one,), (two,) = exact.counts(7, epsilon), rounded.counts(7, epsilon)
+        assert one.gain == pytest.approx(two.gain, rel=1e-14) and one.low == pytest.approx(two.low, rel=1e-15)
+        assert one.excess == two.excess == math.expm1(epsilon) and one.others == 6
+
+
+def test_rows_that_are_not_symmetric_have_two_directions() -> None:
+    rows = BitRows.of(1, 3, 10)  # ones at most three times as often, zeros 9/7 times
+    zeros, ones = rows.counts(5, 0.1)
+    factor = math.exp(0.1)
+    assert zeros.gain == pytest.approx(0.9 - factor * 0.7) and (zeros.low, zeros.high) == (0.1, 0.3)
+    assert ones.gain == pytest.approx(0.3 - factor * 0.1) and (ones.low, ones.high) == (0.7, 0.9)
+    assert len(rows.counts(5, 0.5)) == 1 and rows.counts(5, 1.2) == ()
+    assert rows.reach == pytest.approx(math.log(3))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal import randomizers
+from shoal import mechanisms
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.blanket_claim import DESIGNS, MatrixClaim, SupportClaim
 from shoal.proofs.claim import Claim, RoundClaim, claim_from, digest
@@ -21,16 +21,16 @@ from tests.exhaustive import representative
 _MECHANISMS: list[Any] = [
     kind(categories=categories, local_epsilon=local)
     for kind in (
-        randomizers.RandomizedResponse, randomizers.HadamardResponse, randomizers.RecursiveHadamardResponse,
-        randomizers.SubsetSelection, randomizers.ProjectiveGeometryResponse, randomizers.PrivateIndependentRappor,
-        randomizers.LocalHashing, randomizers.UnaryEncoding, randomizers.Rappor,
+        mechanisms.RandomizedResponse, mechanisms.HadamardResponse, mechanisms.RecursiveHadamardResponse,
+        mechanisms.SubsetSelection, mechanisms.ProjectiveGeometryResponse, mechanisms.PrivateIndependentRappor,
+        mechanisms.LocalHashing, mechanisms.UnaryEncoding, mechanisms.Rappor,
     )
     for categories, local in ((5, 1.0), (100, 4.0))
 ]  # fmt: skip
-_MECHANISMS.append(randomizers.HadamardResponse(categories=5, local_epsilon=1, blocks=1))
-_MECHANISMS.append(randomizers.OneBitMean(local_epsilon=2))
+_MECHANISMS.append(mechanisms.HadamardResponse(categories=5, local_epsilon=1, blocks=1))
+_MECHANISMS.append(mechanisms.OneBitMean(local_epsilon=2))
 _LN_2 = math.nextafter(math.log(2), 1)
-_MATRIX = randomizers.MatrixRandomizer([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+_MATRIX = mechanisms.MatrixRandomizer([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
 
 
 @pytest.mark.parametrize("mechanism", [*_MECHANISMS, _MATRIX], ids=str)
@@ -108,12 +108,12 @@ def test_certificates_have_the_words_of_the_catalogue(curve: shoal.PrivacyCurve)
 
 
 def test_a_mechanism_of_ones_own_is_claimed_by_its_design() -> None:
-    class Odd(randomizers.RandomizedResponse):
+    class Odd(mechanisms.RandomizedResponse):
         """Not registered, and with another name than its design."""
 
     mine = Odd(categories=7, local_epsilon=1)
     assert mine.claim(100).mechanism == "randomized-response"
-    object.__setattr__(mine, "design", randomizers.HadamardResponse(categories=7, local_epsilon=1).design)
+    object.__setattr__(mine, "design", mechanisms.HadamardResponse(categories=7, local_epsilon=1).design)
     claim = mine.claim(100)
     assert claim.mechanism == "design"
     assert claim.parameters["outputs"] == mine.design.outputs
@@ -175,7 +175,7 @@ def test_a_name_belongs_to_one_claim() -> None:
 
 
 def test_every_design_of_the_house_has_a_mechanism() -> None:
-    names = {row.name for row in map(randomizers.registration_of, _MECHANISMS)}  # type: ignore[union-attr]
+    names = {row.name for row in map(mechanisms.registration_of, _MECHANISMS)}  # type: ignore[union-attr]
     assert set(DESIGNS) == names | {"design"}
 
 

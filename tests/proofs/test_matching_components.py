@@ -7,8 +7,8 @@ from itertools import permutations, product
 
 import pytest
 
+from shoal.mechanisms.split_and_mix import fewest_messages
 from shoal.proofs.several_messages_claim import _STARTS, _from, exact_excess, excess_above
-from shoal.randomizers.split_and_mix import fewest_messages
 
 _SETTINGS = [
     (2, 2, 2), (2, 2, 3), (2, 2, 5), (2, 3, 2), (2, 3, 3), (2, 3, 4), (2, 4, 2), (3, 2, 2), (3, 2, 3), (3, 3, 2),

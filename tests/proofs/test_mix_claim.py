@@ -12,11 +12,10 @@ import pytest
 
 import shoal
 from shoal.assumptions import SPLIT_AND_MIX
-from shoal.pairs.dummy_pair import DECAYS
+from shoal.pairs.discrete_laplace import DECAYS, MixProfile
 from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import claim_from
 from shoal.proofs.several_messages_claim import MixClaim
-from shoal.randomizers.mix_profile import MixProfile
 from shoal.statements import THEOREM_M
 from tests.exhaustive import representative
 

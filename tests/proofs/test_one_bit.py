@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import shoal
+from shoal.mechanisms.coins import logarithm_above
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.one_bit_claim import BitSums, OneBitClaim
-from shoal.randomizers.threshold import logarithm_above
 from shoal.statements import BLANKET, THEOREM_O
 
 

@@ -11,7 +11,7 @@ _BOUND = '''"""The local guarantee: shuffling never makes anything worse."""
 
 from shoal.amplification.closed_form import FormulaProfile
 from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 

@@ -18,8 +18,9 @@ import shoal
 from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
-from shoal.randomizers import Simulation, mechanism, registry
-from shoal.randomizers.plain_randomizer import PlainRandomizer
+from shoal.mechanisms import Simulation, mechanism_of
+from shoal.pairs import registry
+from shoal.pairs.registry import PlainRandomizer
 from tests.cli.commands import facts_of, refused, run
 from tests.collect.world import make_world
 from tests.recipes.copied_package import CopiedPackage
@@ -32,8 +33,8 @@ SOURCE = (
 import math
 
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.integer_noise import Grid, Noise
-from shoal.randomizers.mean import MeanMechanism
+from shoal.mechanisms.integer_noise import Grid, Noise
+from shoal.mechanisms.mean import MeanMechanism
 
 
 @register("four-cells", "one of four cells, the two in the middle for nothing")
@@ -132,7 +133,7 @@ def test_the_planner_tries_it(toys: Any) -> None:
     (toy,) = (choice for choice in choices if type(choice.mechanism) is toys.MarkedResponse)
     (known,) = (choice for choice in choices if type(choice.mechanism) is shoal.RandomizedResponse)
     assert toy.error == pytest.approx(known.error, rel=1e-4)
-    assert mechanism(toy.to_dict()["schema"]) == toy.mechanism
+    assert mechanism_of(toy.to_dict()["schema"]) == toy.mechanism
 
 
 def test_the_recipe_names_what_register_takes() -> None:
@@ -146,7 +147,7 @@ def test_its_schema_comes_back(toys: Any) -> None:
     for made in (toys.MarkedResponse(categories=5, local_epsilon=1.0), toys.FourCells(local_epsilon=1.0)):
         schema = json.loads(json.dumps(made.to_dict()))
         assert schema["mechanism"] == made.name and schema["version"] == 1
-        assert mechanism(schema) == made
+        assert mechanism_of(schema) == made
         counts = made.aggregate(made.randomize([1, 0, 1]))
         assert shoal.Counts.from_bytes(counts.to_bytes()) == counts
 
@@ -203,7 +204,7 @@ def test_an_installed_package_is_imported_when_its_name_is_asked_for(
     names = folder / "two_toys-1.0.dist-info"
     names.mkdir()
     (names / "METADATA").write_text("Metadata-Version: 2.1\nName: two-toys\nVersion: 1.0\n")
-    (names / "entry_points.txt").write_text("[shoal.randomizers]\ntwo_toys = two_toys\n")
+    (names / "entry_points.txt").write_text("[shoal.mechanisms]\ntwo_toys = two_toys\n")
     registry.import_installed.cache_clear()
     request.addfinalizer(registry.import_installed.cache_clear)
     assert "marked-response" not in registry.REGISTRY
@@ -214,9 +215,9 @@ def test_an_installed_package_is_imported_when_its_name_is_asked_for(
 @pytest.mark.slow
 def test_one_file_in_the_folder_is_enough(tmp_path: Path) -> None:
     package = CopiedPackage(tmp_path)
-    package.add("randomizers/two_toys.py", SOURCE)
-    assert package.touched == ["randomizers/two_toys.py"]
-    names = package.answers("import json; from shoal.randomizers import kinds; print(json.dumps(list(kinds())))")
+    package.add("mechanisms/two_toys.py", SOURCE)
+    assert package.touched == ["mechanisms/two_toys.py"]
+    names = package.answers("import json; from shoal.mechanisms import kinds; print(json.dumps(list(kinds())))")
     assert {"marked-response", "four-cells", "rappor"} <= set(names)
 
 

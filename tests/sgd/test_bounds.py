@@ -14,7 +14,7 @@ from shoal import sgd
 from shoal.documentation import address
 from shoal.errors import ParameterError, UnreachableError
 from shoal.numerics.noise import GaussianRatio
-from shoal.randomizers.noise_profile import NoiseProfile
+from shoal.pairs.noise_profile import NoiseProfile
 from shoal.sgd.bounds import allocation, bounds
 from shoal.sgd.run import Run
 from tests.exhaustive import EXHAUSTIVE, amount, representative

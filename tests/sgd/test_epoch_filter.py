@@ -14,7 +14,7 @@ from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
 from shoal.numerics.noise import GaussianRatio
 from shoal.numerics.normal import gaussian_delta
-from shoal.randomizers.noise_profile import NoiseProfile
+from shoal.pairs.noise_profile import NoiseProfile
 from shoal.sgd.run import Run
 
 POINTS = np.linspace(-10, 16, 40_001)

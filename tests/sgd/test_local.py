@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from shoal.digits import rounded_up
 from shoal.errors import NotFiniteError, NotFiniteWarning, ParameterError
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd import descent
 from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import noised

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from shoal import sgd
 from shoal.auditing import probability_above, probability_below
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd import descent, linear_classifier
 from shoal.sgd.gradient_noise import noised
 from shoal.sgd.sampler import SAMPLERS, Indices, Sampler

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
-from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
+from shoal.amplification.setting import BOUNDS, LARGEST_LOCAL_EPSILON, Setting, ShufflingBound
 from shoal.assumptions import APPROXIMATE, Assumption
 from shoal.bound_table import BoundTable
 from shoal.checks import Number, known, non_negative, probability, whole
@@ -14,9 +13,8 @@ from shoal.curve import Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
 from shoal.folder_modules import gather
 from shoal.lower_limit import LowerBound
+from shoal.pairs.randomizer import Randomizer, ability, check_likelihoods, check_randomizer, registration_of
 from shoal.privacy_profile import Profile
-from shoal.randomizers import Randomizer, registration_of
-from shoal.randomizers.randomizer import ability, check_likelihoods, check_randomizer
 
 __all__ = ["amplify", "compare", "proven_bounds", "setting_of"]
 
@@ -67,7 +65,7 @@ def amplify(
     --------
     >>> amplify(local_epsilon=2, reports=1e6)
     PrivacyCurve(ε=0.00923964 at δ=1e-06, n=1,000,000, ε₀=2, swap-chains)
-    >>> from shoal.randomizers import RandomizedResponse
+    >>> from shoal.mechanisms import RandomizedResponse
     >>> amplify(RandomizedResponse(categories=100, local_epsilon=2), reports=1e6)
     PrivacyCurve(ε=0.00234563 at δ=1e-06, n=1,000,000, ε₀=2, blanket)
     """

@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import Setting, ShufflingBound
 from shoal.assumptions import DESCRIBED, FIXED
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
@@ -17,12 +16,10 @@ from shoal.errors import ParameterError
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
 from shoal.numerics.renyi import BracketIntegral, divergences
 from shoal.pairs import ClonePair, LikelihoodPair
-from shoal.pairs.directed_pairs import DirectedPairs
-from shoal.pairs.input_pairs import InputPairs
+from shoal.pairs.directed_pairs import DirectedPairs, InputPairs
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.randomizer import ability, check_worst_pair, registration_of
 from shoal.privacy_profile import Profile
-from shoal.randomizers import registration_of
-from shoal.randomizers.randomizer import ability, check_worst_pair
 from shoal.rounding import UNIT
 from shoal.searches import bracketed, greatest_unsafe, smallest_safe
 from shoal.statements import BLANKET

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from shoal.amplification.setting import BlanketRow, Setting
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import BlanketRow, Setting, ShufflingBound
 from shoal.assumptions import FIXED, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import Setting, ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA

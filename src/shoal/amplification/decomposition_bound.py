@@ -3,13 +3,12 @@
 import math
 
 from shoal.amplification.closed_form import FormulaProfile, least_delta
-from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import Setting, ShufflingBound
 from shoal.assumptions import ADAPTIVE, DECOMPOSES, PURE
 from shoal.catalogue import register
 from shoal.errors import ParameterError
 from shoal.pairs import DecompositionPair
-from shoal.randomizers import Decomposition
+from shoal.pairs.decomposition import Decomposition
 from shoal.rounding import slack
 from shoal.statements import DECOMPOSITION
 

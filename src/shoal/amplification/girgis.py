@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import ShufflingBound
 from shoal.assumptions import FIXED, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA

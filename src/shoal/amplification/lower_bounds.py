@@ -1,27 +1,53 @@
-"""Pairs that real inputs reach: how tight can any bound be."""
+"""Pairs that real inputs reach: how tight can any bound be.
+
+A randomizer that is only (ε₀, δ₀)-DP may reveal a value with probability δ₀, and else run a pure randomizer. So δ(ε) is
+at least δ₀ + (1 − δ₀) times what pure randomizers reach (docs/theory/approximate.md, section 6).
+"""
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 from shoal.amplification.one_bit import OneBitProfile
-from shoal.amplification.revealing import RevealingProfile
 from shoal.amplification.setting import LARGEST_LOCAL_EPSILON
 from shoal.checks import Number, positive, probability, whole
 from shoal.errors import ParameterError
 from shoal.lower_limit import LowerBound, LowerProfile
 from shoal.pairs import BitRows, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods, response
-from shoal.randomizers import RandomizedResponse, Randomizer
-from shoal.randomizers.randomizer import ability, check_randomizer, with_local_epsilon
+from shoal.pairs.randomizer import Randomizer, ability, check_randomizer, with_local_epsilon
+from shoal.pairs.registry import registration
+from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, smallest_safe
 
-__all__ = ["lower_bound"]
+__all__ = ["RevealingProfile", "lower_bound"]
 
+_DOWN = 1 - slack(8)
+_UP = 1 + slack(8)
 _MOST_TRIES = 15
 """Where even a lower bound of δ is hard to have, the search ends early: its last ε is reached all the same."""
 _COARSE = 1e-7
 """How much smoothing may cost a lower limit, which nobody quotes to many digits."""
+
+
+@dataclass(frozen=True)
+class RevealingProfile:
+    """What is reached if a pure part, whose own lower limit is `pure`, reveals all with probability `local_delta`."""
+
+    pure: LowerProfile
+    local_delta: float
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded down."""
+        return max(self.local_delta, (self.local_delta + (1 - self.local_delta) * self.pure.delta(epsilon)) * _DOWN)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded down; below δ₀, where no ε suffices, what the pure part has at δ = 0."""
+        if delta <= self.local_delta:
+            return self.pure.epsilon(0.0)
+        # One part of δ₀ is for rounding δ − δ₀, which cancels.
+        asked = ((delta - self.local_delta) + slack(8) * delta) / (1 - self.local_delta) * _UP
+        return self.pure.epsilon(min(asked, 1.0))
 
 
 @dataclass(frozen=True)
@@ -151,7 +177,8 @@ def lower_bound(
         )
     else:
         if randomizer is None:
-            randomizer = RandomizedResponse(categories=categories, local_epsilon=used)  # type: ignore[arg-type]
+            kind = registration("randomized-response").kind
+            randomizer = kind(categories=categories, local_epsilon=used)
         rows: BitRows | None = ability(randomizer, "bit") if local_epsilon == used else None
         if rows is not None and not ability(randomizer, "local_delta"):
             exact = ReachedProfile((), bits=OneBitProfile(reports, rows, max(used, rows.reach)))

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting, has_bit
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting, ShufflingBound, has_bit
 from shoal.assumptions import FIXED, ONE_BIT
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA

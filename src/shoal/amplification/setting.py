@@ -1,22 +1,24 @@
-"""The setting of a bound: n people, and the local randomizer that each of them runs."""
+"""A bound of the catalogue for one round, and its setting: n people, and the randomizer that each of them runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
+from shoal.catalogue import Theorem, rows_of
 from shoal.checks import known
 from shoal.pairs import BitRows
+from shoal.pairs.decomposition import Decomposition
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers import Decomposition, Randomizer
-from shoal.randomizers.randomizer import ability
+from shoal.pairs.randomizer import Randomizer, ability
+from shoal.privacy_profile import Profile
 
-__all__ = ["LARGEST_LOCAL_EPSILON", "BlanketRow", "Setting", "computes", "has_bit"]
+__all__ = ["BOUNDS", "LARGEST_LOCAL_EPSILON", "BlanketRow", "Setting", "ShufflingBound", "computes", "has_bit"]
 
 BlanketRow = Literal["generic", "response", "laplace"]
 """A row of the constants that the closed forms of the blanket have."""
-_ROWS: tuple[BlanketRow, ...] = ("generic", "response", "laplace")
 
+_ROWS: tuple[BlanketRow, ...] = ("generic", "response", "laplace")
 LARGEST_LOCAL_EPSILON = 700.0
 """Beyond it, likelihoods overflow."""
 
@@ -99,3 +101,33 @@ class Setting:
     def binary(self) -> bool:
         """Whether it is randomized response over two categories."""
         return self.blanket_row == ("response", 2)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ShufflingBound(Theorem):
+    """A bound of the privacy of shuffled reports.
+
+    Attributes
+    ----------
+    make : callable
+        The function from a setting to the bound's profile.
+    applies : callable, optional
+        Whether it can be used for a setting with a randomizer. Without it the bound holds for any ε₀-DP randomizer.
+    improves : str, optional
+        The name of a bound that this one is never above. Its profile has a method `improves(delta)`, which returns
+        whether it is below.
+    """
+
+    kind: ClassVar[str] = "shuffling"
+
+    make: Callable[[Setting], Profile]
+    applies: Callable[[Setting], bool] | None = None
+    improves: str | None = None
+    needs: str = "any ε₀-DP randomizer"
+    range: str = "all n, ε₀ and δ"
+    proof: str = "the paper"
+    certified_by: str | None = "strong-clones"
+
+
+BOUNDS = rows_of(ShufflingBound)
+"""All of them by name, those for comparison only included."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.amplification.setting import Setting, ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA

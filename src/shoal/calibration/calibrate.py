@@ -12,24 +12,22 @@ import numpy as np
 
 from shoal.amplification.amplify import amplify, proven_bounds
 from shoal.assumptions import CHOSEN, Topic
-from shoal.calibration.guess import anybody, telling
 from shoal.calibration.largest import fewest_reports, largest_local_epsilon, most_rounds, varied
 from shoal.calibration.spending import Spending, Stretch
-from shoal.calibration.target import Target, target_of
+from shoal.calibration.target import Target, anybody, target_of, telling
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
 from shoal.checks import MOST_REPORTS, Number, known, positive, whole
+from shoal.composition.budget import FILTER
 from shoal.composition.compose import compose
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
-from shoal.composition.privacy_filter import FILTER
 from shoal.curve import PrivacyCurve
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.documentation import linked
 from shoal.errors import NoPairError, ParameterError, UnreachableError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers import Randomizer
-from shoal.randomizers.randomizer import check_randomizer, with_local_epsilon
+from shoal.pairs.randomizer import Randomizer, check_randomizer, with_local_epsilon
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -190,7 +188,7 @@ def calibrate(
     5.46850374...
     >>> calibrate(epsilon=0.1, delta=1e-6, local_epsilon=2).reports
     12875
-    >>> from shoal.randomizers import RandomizedResponse
+    >>> from shoal.mechanisms import RandomizedResponse
     >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
     >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000).randomizer
     RandomizedResponse(categories=100, local_epsilon=5.78985...)

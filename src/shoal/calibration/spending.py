@@ -9,9 +9,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
-from shoal.calibration.guess import anybody, telling
 from shoal.calibration.largest import most_rounds
-from shoal.calibration.target import Target
+from shoal.calibration.target import Target, anybody, telling
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
@@ -22,8 +21,8 @@ from shoal.composition.entry import Rounds
 from shoal.curve import PrivacyCurve
 from shoal.digits import exactly, rounded_up
 from shoal.errors import ParameterError
+from shoal.pairs.randomizer import registration_of
 from shoal.progress import progress
-from shoal.randomizers import registration_of
 from shoal.searches import bisect_count
 
 __all__ = ["EVERY", "Spending", "Stretch"]

@@ -9,12 +9,11 @@ from cyclopts import Parameter
 
 from shoal.cli.options import Number
 from shoal.errors import ParameterError, StorageError
-from shoal.frequency.memory_limits import categorical
-from shoal.frequency.names import Names
+from shoal.files.memory_limits import categorical
+from shoal.files.names import Names
+from shoal.mechanisms import Categorical, mechanism_of
 from shoal.questions.randomizer_choice import names as names_of
 from shoal.questions.randomizer_choice import randomizer_of
-from shoal.randomizers import Categorical
-from shoal.randomizers import mechanism as mechanism_of
 
 __all__ = ["CategoryNames", "MechanismChoice", "chosen"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import shoal
 from shoal.composition.group_privacy import GROUP_PRIVACY, group_epsilon, multiplied
 from shoal.errors import ParameterError
-from shoal.frequency.person_rows import RowsPerPerson
-from shoal.randomizers import Bundled, Categorical
+from shoal.files.person_rows import RowsPerPerson
+from shoal.mechanisms import Bundled, Categorical
 
 __all__ = ["NOT_PRIVATE", "check_exists", "given", "guaranteed", "guaranteed_together", "in_order", "written"]
 

@@ -14,7 +14,7 @@ from shoal.charts.svg_chart import Chart
 from shoal.cli.pictures import save_plot
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError
-from shoal.frequency.table import arrow
+from shoal.files.table import arrow
 
 __all__ = ["MOST_DRAWN", "TABLES", "check_suffix", "draw_estimate", "write_table"]
 

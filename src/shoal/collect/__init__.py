@@ -8,85 +8,34 @@ from typing import TYPE_CHECKING
 from shoal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from shoal.collect.analyst import Analyst
-    from shoal.collect.connection import Connection
-    from shoal.collect.helper import Helper
-    from shoal.collect.hunt_terms import HuntTerms
-    from shoal.collect.keys import (
-        analyst_key,
-        make_analyst_keys,
-        make_shuffler_keys,
-        make_signing_keys,
-        public_key,
-        shuffler_key,
-        signing_key,
-    )
-    from shoal.collect.prefix_list import PrefixList
-    from shoal.collect.prefix_lists import PrefixLists
-    from shoal.collect.prefix_sender import PrefixSender
-    from shoal.collect.result import Result, Tally
-    from shoal.collect.sender import Receipt, Sender, fetch_task
-    from shoal.collect.server import Listeners, serve
-    from shoal.collect.service import Service
-    from shoal.collect.shuffler import Shuffler
-    from shoal.collect.store import Store
-    from shoal.collect.stores import open_store
-    from shoal.collect.task import Task
-    from shoal.errors import CollectError, TryAgainError, WithheldError
+    from shoal.collect.analyst import Analyst as Analyst
+    from shoal.collect.connection import Connection as Connection
+    from shoal.collect.helper import Helper as Helper
+    from shoal.collect.hunt_terms import HuntTerms as HuntTerms
+    from shoal.collect.keys import analyst_key as analyst_key
+    from shoal.collect.keys import make_analyst_keys as make_analyst_keys
+    from shoal.collect.keys import make_shuffler_keys as make_shuffler_keys
+    from shoal.collect.keys import make_signing_keys as make_signing_keys
+    from shoal.collect.keys import public_key as public_key
+    from shoal.collect.keys import shuffler_key as shuffler_key
+    from shoal.collect.keys import signing_key as signing_key
+    from shoal.collect.prefix_list import PrefixList as PrefixList
+    from shoal.collect.prefix_lists import PrefixLists as PrefixLists
+    from shoal.collect.prefix_sender import PrefixSender as PrefixSender
+    from shoal.collect.result import Result as Result
+    from shoal.collect.result import Tally as Tally
+    from shoal.collect.sender import Receipt as Receipt
+    from shoal.collect.sender import Sender as Sender
+    from shoal.collect.sender import fetch_task as fetch_task
+    from shoal.collect.server import Listeners as Listeners
+    from shoal.collect.server import serve as serve
+    from shoal.collect.service import Service as Service
+    from shoal.collect.shuffler import Shuffler as Shuffler
+    from shoal.collect.store import Store as Store
+    from shoal.collect.stores import open_store as open_store
+    from shoal.collect.task import Task as Task
+    from shoal.errors import CollectError as CollectError
+    from shoal.errors import TryAgainError as TryAgainError
+    from shoal.errors import WithheldError as WithheldError
 
-__all__ = [
-    "Analyst",
-    "CollectError",
-    "Connection",
-    "Helper",
-    "HuntTerms",
-    "Listeners",
-    "PrefixList",
-    "PrefixLists",
-    "PrefixSender",
-    "Receipt",
-    "Result",
-    "Sender",
-    "Service",
-    "Shuffler",
-    "Store",
-    "Tally",
-    "Task",
-    "TryAgainError",
-    "WithheldError",
-    "analyst_key",
-    "fetch_task",
-    "make_analyst_keys",
-    "make_shuffler_keys",
-    "make_signing_keys",
-    "open_store",
-    "public_key",
-    "serve",
-    "shuffler_key",
-    "signing_key",
-]
-
-_MODULES = {
-    "shoal.errors": ("CollectError", "TryAgainError", "WithheldError"),
-    "shoal.collect.analyst": ("Analyst",),
-    "shoal.collect.connection": ("Connection",),
-    "shoal.collect.helper": ("Helper",),
-    "shoal.collect.hunt_terms": ("HuntTerms",),
-    "shoal.collect.keys": (
-        *("analyst_key", "make_analyst_keys", "make_shuffler_keys", "make_signing_keys"),
-        *("public_key", "shuffler_key", "signing_key"),
-    ),
-    "shoal.collect.prefix_list": ("PrefixList",),
-    "shoal.collect.prefix_lists": ("PrefixLists",),
-    "shoal.collect.prefix_sender": ("PrefixSender",),
-    "shoal.collect.result": ("Result", "Tally"),
-    "shoal.collect.sender": ("Receipt", "Sender", "fetch_task"),
-    "shoal.collect.server": ("Listeners", "serve"),
-    "shoal.collect.service": ("Service",),
-    "shoal.collect.shuffler": ("Shuffler",),
-    "shoal.collect.store": ("Store",),
-    "shoal.collect.stores": ("open_store",),
-    "shoal.collect.task": ("Task",),
-}
-
-__getattr__, __dir__ = lazy_names(__name__, _MODULES, extra="collect")
+__getattr__, __dir__ = lazy_names(__name__, extra="collect")

@@ -3,7 +3,7 @@
 from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.round_state import Record, record
 from shoal.collect.task import Task
-from shoal.randomizers import Dummies
+from shoal.mechanisms import Dummies
 
 __all__ = ["added_dummies", "sealed_dummies"]
 

@@ -33,8 +33,8 @@ from shoal.errors import (
     TryAgainError,
     WrongKeyError,
 )
-from shoal.randomizers import Counts
-from shoal.randomizers.bundled import Bundled
+from shoal.mechanisms import Counts
+from shoal.mechanisms.bundled import Bundled
 
 __all__ = ["ENGINES", "MOST_PROCESSES", "Analyst"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import DamagedError
-from shoal.randomizers import Covered, Estimate
-from shoal.randomizers.mechanism import Reports
+from shoal.mechanisms import Covered, Estimate
+from shoal.mechanisms.mechanism import Reports
 
 __all__ = ["CandidateCounts", "Candidates"]
 

@@ -15,7 +15,7 @@ from shoal.collect.problem import problem
 from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.upload import other_task, read_body
-from shoal.randomizers import Dummies
+from shoal.mechanisms import Dummies
 
 __all__ = ["DummyUpload"]
 

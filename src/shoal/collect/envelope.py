@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from numpy.typing import ArrayLike
 
 from shoal.collect.task import Task
-from shoal.randomizers import Categorical
-from shoal.randomizers.schema import wire_code
+from shoal.mechanisms import Categorical
+from shoal.pairs.registry import wire_code
 
 __all__ = ["VERSION", "head", "information", "opened", "plaintexts", "seal"]
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.frequency.coded_strings import CodedStrings
-from shoal.frequency.hunt import Hunt
-from shoal.randomizers import Categorical, Covered
+from shoal.mechanisms import Categorical, Covered
+from shoal.planning.coded_strings import CodedStrings
+from shoal.planning.hunt import Hunt
 
 __all__ = ["HuntTerms", "check_listed", "children_of"]
 

@@ -2,8 +2,8 @@
 
 import shoal
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical
-from shoal.randomizers.bundled import Bundled
+from shoal.mechanisms import Categorical
+from shoal.mechanisms.bundled import Bundled
 
 __all__ = ["people_needed"]
 
@@ -22,7 +22,7 @@ def people_needed(mechanism: Categorical, *, epsilon: float, delta: float) -> in
 
     Examples
     --------
-    >>> from shoal.randomizers import Covered
+    >>> from shoal.mechanisms import Covered
     >>> people_needed(Covered(categories=100, slots=1, fill=0.1361), epsilon=0.5, delta=1e-6)
     99993
     """

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from shoal.collect.hunt_terms import check_listed, children_of
 from shoal.collect.task import Task
 from shoal.errors import CollectError, ForgedError, FormatError
-from shoal.randomizers import Covered
+from shoal.mechanisms import Covered
 from shoal.strict_json import read_fields
 
 __all__ = ["MOST_LIST_BYTES", "PrefixList"]

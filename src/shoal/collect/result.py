@@ -12,8 +12,8 @@ from shoal.collect.candidates import CandidateCounts
 from shoal.collect.task import Task, assumption
 from shoal.digits import exactly, rounded_up
 from shoal.errors import UnreachableError, WithheldError
-from shoal.randomizers import Categorical, Counts, Dummies, Estimate
-from shoal.randomizers.bundled import Bundled
+from shoal.mechanisms import Categorical, Counts, Dummies, Estimate
+from shoal.mechanisms.bundled import Bundled
 
 __all__ = ["Result", "Tally"]
 

@@ -11,9 +11,9 @@ from shoal.collect.candidates import Candidates
 from shoal.collect.envelope import head, information, opened
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
-from shoal.frequency.memory_limits import records_at_once
-from shoal.randomizers import Categorical
-from shoal.randomizers.mechanism import Reports
+from shoal.files.memory_limits import records_at_once
+from shoal.mechanisms import Categorical
+from shoal.mechanisms.mechanism import Reports
 
 __all__ = ["ShardCounts", "count_shard"]
 

@@ -14,10 +14,10 @@ import numpy as np
 from shoal.checks import whole
 from shoal.collect.spark import mapped
 from shoal.errors import ParameterError
-from shoal.frequency.names import Names, UnknownValue
-from shoal.randomizers import Counts, Estimate
-from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.matrix_randomizer import MatrixRandomizer
+from shoal.files.names import Names, UnknownValue
+from shoal.mechanisms import Counts, Estimate
+from shoal.mechanisms.categorical import Categorical
+from shoal.mechanisms.matrix_randomizer import MatrixRandomizer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

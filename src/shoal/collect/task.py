@@ -20,12 +20,12 @@ from shoal.collect.people_needed import people_needed
 from shoal.collect.task_checks import check_helpers, check_messages
 from shoal.digits import rounded_up
 from shoal.errors import DamagedError, ForgedError, FormatError, ParameterError, ShoalError, StorageError
-from shoal.frequency.hunt import Hunt
-from shoal.frequency.memory_limits import categorical
-from shoal.frequency.names import Names
-from shoal.randomizers import Categorical, Dummies
-from shoal.randomizers.bundled import Bundled
-from shoal.randomizers.schema import stored_mechanism, wire_code
+from shoal.files.memory_limits import categorical
+from shoal.files.names import Names
+from shoal.mechanisms import Categorical, Dummies
+from shoal.mechanisms.bundled import Bundled
+from shoal.pairs.registry import stored_mechanism, wire_code
+from shoal.planning.hunt import Hunt
 from shoal.strict_json import Fields, read_fields, shortened
 
 __all__ = [

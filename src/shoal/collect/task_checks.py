@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical, Covered, Dummies
+from shoal.mechanisms import Categorical, Covered, Dummies
 
 __all__ = ["check_helpers", "check_messages"]
 

@@ -4,7 +4,7 @@ import shoal
 from shoal.assumptions import Topic
 from shoal.collect.task import Task
 from shoal.documentation import address
-from shoal.randomizers.dummies import Dummies
+from shoal.mechanisms.dummies import Dummies
 from shoal.review.review_document import Review
 from shoal.review.round_review import RoundReview
 

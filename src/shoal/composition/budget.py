@@ -1,9 +1,19 @@
-"""A privacy budget (ε, δ) for many rounds: what they cost towards it, and what is said when it does not suffice."""
+"""A privacy budget (ε, δ) for many rounds: what they cost towards it, and the error where it does not suffice.
+
+The privacy losses of rounds add up as `loss` says if the parameters of the rounds (n, ε₀, the randomizer) are fixed in
+advance. If they are chosen from the outcomes so far, that is no longer so: a chooser may take, after each outcome, the
+round that harms most after just this outcome, although each fixed sequence stays within the budget
+(docs/theory/errata.md, item 27). Rényi divergences of one order, fixed in advance, add up even then
+(Feldman and Zrnic, arXiv 2008.11193, NeurIPS 2021): as long as the sum so far is held below a number, so is the whole.
+The order may depend on the budget alone, and for Gaussian losses the best one does.
+"""
 
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from shoal.checks import SMALLEST_DELTA, non_negative, probability
 from shoal.composition.compose import compose
@@ -11,13 +21,47 @@ from shoal.composition.composition_method import Round
 from shoal.composition.entry import Rounds
 from shoal.composition.journal import Record
 from shoal.composition.loss_accountant import LossProfile
-from shoal.composition.privacy_filter import filtered
+from shoal.composition.renyi_accountant import converted
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import LedgerDamagedError, NoPairError, ParameterError, RangeError, UnreachableError
 from shoal.searches import bisect_count
 
-__all__ = ["Budget", "budget_of", "composed", "epsilon_of"]
+__all__ = ["FILTER", "Budget", "budget_of", "composed", "epsilon_of", "filter_order", "filtered"]
+
+FILTER = (
+    "Rényi divergences of one order, which the budget fixes, add up even if rounds are chosen by earlier results: the "
+    "privacy filter of Feldman and Zrnic, arXiv 2008.11193 (docs/theory/composition.md), or the sum of all ε₀ where "
+    "that is less"
+)
+"""The rule by which `filtered` counts, as answers cite it."""
+_LARGEST = 3_000.0
+"""Of α − 1: higher orders take long, and matter to budgets below ε = 0.01 only."""
+
+
+def filter_order(epsilon: float, delta: float) -> float:
+    """Return the order at which a Gaussian loss that just meets (ε, δ) is converted best.
+
+    With variance V its divergence is αV/2, and ε ≈ V/2 + √(2V·ln(1/δ)) is reached at α = 1 + √(2·ln(1/δ)/V).
+
+    Examples
+    --------
+    >>> round(filter_order(1.0, 1e-6), 1)
+    29.1
+    """
+    logarithm = -math.log(delta)
+    deviation = 2 * epsilon / (math.sqrt(2 * logarithm + 2 * epsilon) + math.sqrt(2 * logarithm))  # √V
+    return 1 + max(1e-3, min(math.sqrt(2 * logarithm) / max(deviation, 1e-300), _LARGEST))
+
+
+def filtered(rounds: tuple[Round, ...], *, epsilon: float, delta: float) -> float:
+    """Return the cost of the rounds towards the budget (ε, δ), for parameters that were chosen adaptively.
+
+    Where the local ε₀ of all rounds add up to less, that is what they cost: no loss is greater.
+    """
+    order = filter_order(epsilon, delta)
+    divergence = float(LossProfile(rounds).renyi(np.array([order]))[0])
+    return min(max(0.0, converted(divergence, order, delta)), LossProfile(rounds).ceiling)
 
 
 @dataclass(frozen=True)

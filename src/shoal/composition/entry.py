@@ -15,10 +15,9 @@ from shoal.composition.journal import Record
 from shoal.curve import PrivacyCurve
 from shoal.digits import input_down
 from shoal.errors import LedgerDamagedError, ParameterError
+from shoal.pairs.randomizer import registration_of
+from shoal.pairs.registry import PlainRandomizer, schema_of, stored_mechanism
 from shoal.privacy_profile import Profile
-from shoal.randomizers import registration_of, schema_of
-from shoal.randomizers.plain_randomizer import PlainRandomizer
-from shoal.randomizers.schema import stored_mechanism
 
 __all__ = ["Entry", "Rounds", "entry_of", "rounds_of"]
 

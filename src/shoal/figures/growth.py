@@ -14,7 +14,7 @@ from shoal.amplification.published import BinaryResponseForm, CheckInForm, First
 from shoal.figures.figure import Array, PaintedFigure, Piece, pointwise
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, BINARY, BLACK, BLANKET, CHECK_IN, CLONES, RESPONSE, STRONG, Ink
-from shoal.randomizers import RandomizedResponse
+from shoal.mechanisms import RandomizedResponse
 
 __all__ = ["GrowthFigure", "table_one"]
 

@@ -12,9 +12,9 @@ from shoal.calibration import calibrate, largest_private
 from shoal.figures.figure import Array, Axis, PaintedFigure, Piece
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION
-from shoal.frequency.other_models import central_error
-from shoal.frequency.simulation import zipf_people
-from shoal.randomizers import Categorical, RandomizedResponse, RecursiveHadamardResponse, Simulation
+from shoal.mechanisms import Categorical, RandomizedResponse, RecursiveHadamardResponse, Simulation
+from shoal.planning.error_chart import central_error
+from shoal.planning.simulation import zipf_people
 
 __all__ = ["HistogramFigure", "histogram"]
 

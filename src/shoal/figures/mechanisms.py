@@ -4,7 +4,7 @@ from shoal.amplification.amplify import amplify
 from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BLACK, GREEN, ORANGE, PURPLE, SKY, STRONG, VERMILION, Ink
-from shoal.randomizers import (
+from shoal.mechanisms import (
     Categorical,
     HadamardResponse,
     RandomizedResponse,

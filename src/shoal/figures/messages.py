@@ -10,7 +10,7 @@ import numpy as np
 from shoal.figures.figure import Array, Axis, PaintedFigure, Piece
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, VERMILION, Ink
-from shoal.frequency.plan import plan
+from shoal.planning.plan import plan
 
 __all__ = ["MessagesFigure", "messages"]
 

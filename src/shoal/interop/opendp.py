@@ -10,7 +10,7 @@ from shoal.amplification.amplify import amplify
 from shoal.checks import probability
 from shoal.curve import PrivacyCurve
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.randomizers.coins import secure_coins
+from shoal.mechanisms.coins import secure_coins
 
 __all__ = ["amplify_measurement", "make_shuffled", "to_measurement"]
 

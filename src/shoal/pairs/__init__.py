@@ -1,13 +1,12 @@
 """Dominating pairs: two distributions of the shuffled reports that no two neighbouring datasets exceed."""
 
-from shoal.pairs.bit_rows import BitRows
-from shoal.pairs.clone_pair import ClonePair, Family
+from shoal.pairs.clone_pair import ClonePair, Family, RatioPair
 from shoal.pairs.cover_pair import CoverPair
-from shoal.pairs.decomposition_pair import DecompositionPair
-from shoal.pairs.dummy_pair import DummyPair
+from shoal.pairs.decomposition import DecompositionPair
+from shoal.pairs.discrete_laplace import DummyPair
+from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import LikelihoodPair
 from shoal.pairs.pair import Pair
-from shoal.pairs.ratio_pair import RatioPair
 from shoal.searches import gaussian_guess
 
 __all__ = [

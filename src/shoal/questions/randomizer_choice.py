@@ -5,8 +5,8 @@ from typing import Any
 import shoal
 from shoal.checks import known
 from shoal.errors import AskedError
-from shoal.randomizers import kinds, registration
-from shoal.randomizers.registry import import_installed
+from shoal.mechanisms import kinds, registration
+from shoal.pairs.registry import import_installed
 
 __all__ = ["amplified", "described", "names", "randomizer_of"]
 

@@ -10,8 +10,8 @@ from shoal.assumptions import COLLUDE
 from shoal.attack import attack_bound
 from shoal.digits import exactly, rounded_up
 from shoal.errors import NoPairError, RangeError, UnreachableError
+from shoal.mechanisms.dummies import Dummies
 from shoal.proofs.certificate import Certificate
-from shoal.randomizers.dummies import Dummies
 from shoal.review.review_document import proved_sentence
 from shoal.review.statement import Chart, Field, Item, Line, Section, Statement, Table
 from shoal.rounding import up

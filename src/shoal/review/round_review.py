@@ -11,9 +11,9 @@ from shoal.attack import attack_bound, attack_success
 from shoal.checks import probability, whole
 from shoal.digits import exactly, rounded_down, rounded_up
 from shoal.errors import ParameterError, UnreachableError
-from shoal.frequency.hunt import Hunt
-from shoal.randomizers.bundled import Bundled
-from shoal.randomizers.dummies import Dummies
+from shoal.mechanisms.bundled import Bundled
+from shoal.mechanisms.dummies import Dummies
+from shoal.planning.hunt import Hunt
 from shoal.review.parts import (
     alone,
     along,

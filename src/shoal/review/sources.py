@@ -11,7 +11,7 @@ import shoal
 from shoal.digits import exactly, rounded_up
 from shoal.durable_file import opened
 from shoal.errors import FormatError, MissingExtraError, ParameterError, ShoalError
-from shoal.frequency.plan_file import PlannedRounds
+from shoal.planning.plan import PlannedRounds
 from shoal.review.review_document import Review
 from shoal.review.round_review import RoundReview
 from shoal.review.training_review import training_review

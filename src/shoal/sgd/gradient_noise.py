@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import non_negative, positive, whole
 from shoal.errors import ParameterError
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd.keyed_words import KeyedWords
 
 __all__ = ["GRID", "Noise", "key_of", "margin_for", "new_key", "noised", "subkey"]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import non_negative, positive, whole
 from shoal.errors import LabelsFromDataWarning, NotFiniteError, NotFiniteWarning, ParameterError
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd.account import Account
 from shoal.sgd.descent import Descent, TrainingData
 from shoal.sgd.estimator import (

@@ -9,8 +9,8 @@ import shoal
 from shoal.amplification.amplify import proven_bounds
 from shoal.catalogue import KINDS
 from shoal.composition.composition_method import METHODS
+from shoal.mechanisms import kinds
 from shoal.questions.question import NAMES, Parameter, Question, question
-from shoal.randomizers import kinds
 from shoal.sgd.sampler import SAMPLERS
 from shoal.web.reply import FORMS
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, hypergeom
 
 from shoal import ParameterError
-from shoal.randomizers.coins import Coins
+from shoal.mechanisms.coins import Coins
 from shoal.sgd.gradient_noise import Noise
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import Indices

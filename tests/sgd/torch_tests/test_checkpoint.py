@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd.torch.checkpoint import read_checkpoint, write_checkpoint
 from tests.sgd.torch_tests.trainings import dataset, network, training
 

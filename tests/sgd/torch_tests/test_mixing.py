@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, TensorDataset
 
 from shoal.errors import MixedError, ParameterError
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd.torch.examples import Batch
 from tests.sgd.torch_tests.trainings import dataset, network, training
 

@@ -10,7 +10,7 @@ from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader, TensorDataset
 
 from shoal.errors import ParameterError
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd.torch import Training, make_private
 from tests.sgd.torch_tests.trainings import Quiet, dataset, double, network, training
 

@@ -8,7 +8,7 @@ from shoal.cli.output import show
 from shoal.cli.report_facts import given, written
 from shoal.cli.report_output import print_aggregate
 from shoal.durable_file import check_output
-from shoal.frequency.count_file import aggregated, write_counts
+from shoal.files.count_file import aggregated, write_counts
 
 __all__ = ["aggregate"]
 

@@ -13,7 +13,7 @@ from shoal.cli.report_facts import given, guaranteed, in_order
 from shoal.cli.report_output import print_estimate
 from shoal.cli.tables import MOST_DRAWN, TABLES, check_suffix, draw_estimate, write_table
 from shoal.errors import ParameterError
-from shoal.frequency.count_file import aggregated
+from shoal.files.count_file import aggregated
 
 __all__ = ["estimate"]
 

@@ -20,13 +20,13 @@ from shoal.cli.report_facts import NOT_PRIVATE, check_exists
 from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, StorageError
-from shoal.frequency.coded_strings import CODES, MOST_BITS, CodedStrings
-from shoal.frequency.hitters import Hitters, compared, hunted
-from shoal.frequency.hunt import hunt
-from shoal.frequency.person_rows import PersonRows, RowsPerPerson
-from shoal.frequency.simulation import zipf_people
-from shoal.frequency.table import Column
-from shoal.randomizers import Simulation
+from shoal.files.person_rows import PersonRows, RowsPerPerson
+from shoal.files.table import Column
+from shoal.mechanisms import Simulation
+from shoal.planning.coded_strings import CODES, MOST_BITS, CodedStrings
+from shoal.planning.hitters import Hitters, compared, hunted
+from shoal.planning.hunt import hunt
+from shoal.planning.simulation import zipf_people
 
 __all__ = ["hitters"]
 

@@ -15,7 +15,7 @@ from shoal.cli.output import print_ledger, show
 from shoal.cli.pictures import check_plot, save_plot
 from shoal.cli.text_file import text_of
 from shoal.composition.budget import Budget
-from shoal.frequency.plan_file import PlannedRounds
+from shoal.planning.plan import PlannedRounds
 from shoal.questions import ledger as question
 from shoal.questions.parameters import USUAL_DELTA
 from shoal.questions.randomizer_choice import amplified

@@ -19,10 +19,10 @@ from shoal.cli.pictures import check_plot, save_plot
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
-from shoal.frequency.error_chart import error_chart
-from shoal.frequency.plan import Choice
+from shoal.mechanisms import Bundled
+from shoal.planning.error_chart import error_chart
+from shoal.planning.plan import Choice
 from shoal.questions import plan as question
-from shoal.randomizers import Bundled
 
 __all__ = ["plan_mechanism"]
 

@@ -11,10 +11,10 @@ from shoal.cli.pictures import PICTURES
 from shoal.cli.report_facts import check_exists, guaranteed_together
 from shoal.cli.report_output import print_quantiles
 from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
-from shoal.frequency.numeric_column import numbers
-from shoal.frequency.person_rows import RowsPerPerson
-from shoal.frequency.quantile_plan import plan_quantiles
-from shoal.randomizers.number_range import NumberRange
+from shoal.files.column_values import numbers
+from shoal.files.person_rows import RowsPerPerson
+from shoal.mechanisms.number_range import NumberRange
+from shoal.planning.number_plans import plan_quantiles
 
 __all__ = ["quantiles_of_column"]
 

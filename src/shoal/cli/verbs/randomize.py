@@ -12,10 +12,10 @@ from shoal.cli.report_facts import check_exists, written
 from shoal.cli.report_output import print_written
 from shoal.durable_file import check_output
 from shoal.errors import ParameterError
-from shoal.frequency.memory_limits import records_at_once
-from shoal.frequency.person_rows import ASSUMED_ROWS, KEEP_SEVERAL, PersonRows
-from shoal.frequency.report_file import write_reports
-from shoal.frequency.values import values
+from shoal.files.column_values import values
+from shoal.files.memory_limits import records_at_once
+from shoal.files.person_rows import ASSUMED_ROWS, KEEP_SEVERAL, PersonRows
+from shoal.files.report_file import write_reports
 
 __all__ = ["randomize"]
 

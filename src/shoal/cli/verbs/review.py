@@ -182,7 +182,7 @@ def _several(plan: Path | None) -> bool:
     """Return whether a plan has more than one round."""
     if plan is None:
         return False
-    from shoal.frequency.plan_file import PlannedRounds
+    from shoal.planning.plan import PlannedRounds
 
     text = text_of(plan)
     return PlannedRounds.from_json(text.text, text.name).rounds > 1

@@ -7,7 +7,7 @@ from shoal.cli.options import Flag, Json
 from shoal.cli.output import show
 from shoal.cli.report_facts import given, written
 from shoal.cli.report_output import print_written
-from shoal.frequency.report_file import ReportFile
+from shoal.files.report_file import ReportFile
 from shoal.shuffling import shuffle as shuffle_files
 
 __all__ = ["shuffle"]

@@ -15,9 +15,9 @@ from shoal.cli.report_facts import NOT_PRIVATE, check_exists, guaranteed
 from shoal.cli.report_output import print_simulation
 from shoal.cli.tables import check_suffix, draw_estimate
 from shoal.errors import ParameterError
-from shoal.frequency.person_rows import ASSUMED_ROWS
-from shoal.frequency.simulation import run_trials, zipf_people
-from shoal.frequency.values import values
+from shoal.files.column_values import values
+from shoal.files.person_rows import ASSUMED_ROWS
+from shoal.planning.simulation import run_trials, zipf_people
 
 __all__ = ["simulate"]
 

@@ -13,10 +13,10 @@ from shoal.cli.report_facts import check_exists, guaranteed
 from shoal.cli.report_output import print_sum
 from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
 from shoal.digits import rounded_up
-from shoal.frequency.numeric_column import numbers
-from shoal.frequency.person_rows import RowsPerPerson
-from shoal.frequency.sum_plan import plan_sum
-from shoal.randomizers.number_range import NumberRange
+from shoal.files.column_values import numbers
+from shoal.files.person_rows import RowsPerPerson
+from shoal.mechanisms.number_range import NumberRange
+from shoal.planning.number_plans import plan_sum
 
 __all__ = ["sum_of_column"]
 

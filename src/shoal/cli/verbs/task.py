@@ -16,8 +16,8 @@ from shoal.cli.options import Count, Json, Number
 from shoal.cli.output import show
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
+from shoal.mechanisms import Dummies
 from shoal.numerals import seconds_in
-from shoal.randomizers import Dummies
 
 if TYPE_CHECKING:
     from shoal.collect.task import Task

@@ -11,7 +11,7 @@ from shoal.cli.collect_output import print_task
 from shoal.cli.options import Count, Json, Number
 from shoal.cli.output import show
 from shoal.cli.verbs.task import facts_of_task, seconds_of_round, task, written
-from shoal.frequency.coded_strings import CODES
+from shoal.planning.coded_strings import CODES
 
 __all__ = ["hunt_task"]
 
@@ -88,8 +88,8 @@ def hunt_task(
     from shoal.collect.keys import public_key
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
     from shoal.errors import ParameterError
-    from shoal.frequency.hunt import hunt
-    from shoal.frequency.names import Names
+    from shoal.files.names import Names
+    from shoal.planning.hunt import hunt
 
     least, colluding = whole(minimum=minimum, least=2), whole(fakes=fakes, least=0)
     if least <= colluding:

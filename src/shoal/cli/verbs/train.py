@@ -22,7 +22,7 @@ from shoal.cli.sampling import Sampling
 from shoal.cli.train_output import print_training
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError, PrecisionWarning
-from shoal.randomizers.coins import Simulation, coins_for
+from shoal.mechanisms.coins import Simulation, coins_for
 from shoal.sgd.estimator import are_conventional
 from shoal.sgd.example_table import Examples, read_examples
 from shoal.sgd.guarantees import Guarantee

@@ -18,7 +18,7 @@ from shoal.collect.store import Store, StoreError, StoreUnavailableError
 from shoal.collect.task import Task
 from shoal.collect.thread_connections import ThreadConnections
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, StorageError
-from shoal.randomizers.coins import secure_coins
+from shoal.mechanisms.coins import secure_coins
 
 __all__ = ["FILE", "SCHEMA", "SqliteStore"]
 

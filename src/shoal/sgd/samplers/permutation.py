@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from shoal.checks import whole
-from shoal.randomizers.coins import Coins
+from shoal.mechanisms.coins import Coins
 from shoal.rounding import slack
 from shoal.sgd.bounds import plain, shuffled_bounds, theorem_g, theorem_r
 from shoal.sgd.gradient_noise import subkey

@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.randomizers.coins import Simulation
+from shoal.mechanisms.coins import Simulation
 from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import key_of
 from shoal.sgd.noise_calibration import calibrate

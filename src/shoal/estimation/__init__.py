@@ -1,0 +1,1 @@
+"""Estimates of frequencies, means and distributions from counts, with errors and intervals."""

@@ -1,1 +1,0 @@
-"""Histograms of many people: their files, from the data to the estimate."""

@@ -1,0 +1,174 @@
+"""Mechanisms in which several messages a person, or messages that somebody adds, hide what people say.
+
+What such a mechanism promises, besides what every `Categorical` does:
+
+* `randomize(values)` returns a *bundle* of messages for each person, a row of `bundle` numbers; `aggregate` takes
+  bundles, or the same messages shuffled one by one, in any order. A message is a number from 0 to `outputs` − 1, of
+  `bytes_per_report` bytes.
+* Every bundle has the same number of messages, whatever the value. An empty slot holds the message `null`, which is
+  sealed and sent like any other, and says nothing.
+* Counts are of *people*: `Counts.reports` is n, and never the number of messages.
+* `released(counts)` adds what the shuffler adds. Only what it returns may be looked at or estimated from; it is called
+  once a round, since two draws over the same messages would disclose them.
+* The guarantee is that of `theorem` in the catalogue, for the people who certainly take part: minimum − m of them.
+* `remains` says in a line what is left if shuffler and analyst collude, wherever an ε is printed.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ParameterError
+from shoal.mechanisms.categorical import Categorical
+from shoal.mechanisms.mechanism import Counts, Numbered
+from shoal.numerics.binomial import log_probability
+from shoal.pairs.likelihoods import Likelihoods, Support
+from shoal.pairs.pair import Pair
+from shoal.proofs.claim import RoundClaim
+
+__all__ = ["NOTHING", "Bundled", "ReachedByPair", "binomial_masses", "binomial_quantiles", "quantiles"]
+
+NOTHING = "nothing: whoever sees messages before they are shuffled sees what each person said"
+
+
+@dataclass(frozen=True)
+class ReachedByPair:
+    """What real inputs reach, where the pair is what every dataset has: the same from below.
+
+    Attributes
+    ----------
+    pair : Pair
+        Its lower ends count.
+    """
+
+    pair: Pair
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded down."""
+        return self.pair.delta_bracket(epsilon)[0]
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded down."""
+        return self.pair.bracket(delta)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundled(Numbered, Categorical):
+    """A mechanism whose messages are hidden by others, which people, the shuffler or helpers add; see the module."""
+
+    theorem: ClassVar[str]
+    """The bound of the catalogue that the guarantee comes from."""
+    blanket: ClassVar[tuple[Likelihoods, ...]] = ()
+    homogeneous: ClassVar[tuple[Likelihoods, ...]] = ()
+    support: ClassVar[tuple[Support, ...]] = ()
+
+    local_epsilon: float = field(init=False, default=math.inf, repr=False)
+
+    @abstractmethod
+    def profile(self, reports: int) -> Pair:
+        """Return the pair of n people."""
+
+    @abstractmethod
+    def claim(self, reports: int) -> RoundClaim:
+        """Return what a certificate of n people claims."""
+
+    @property
+    @abstractmethod
+    def remains(self) -> str:
+        """What is left if shuffler and analyst collude."""
+
+    @abstractmethod
+    def collected(self, values: NDArray[np.int64], people: int, invalid: int) -> Counts[Any]:
+        """Return the counts of a round of so many people, of whose messages these were valid and so many were not."""
+
+    @property
+    def exact_epsilon(self) -> float:
+        """The ε₀ of a bundle by itself; infinite where the truth is in it."""
+        return self.local_epsilon
+
+    def noise_limits(self, counts: Counts[Any], level: float, categories: int = 1) -> tuple[int, int]:
+        """Return quantiles of the noise in what `supported` says of some categories together, people apart.
+
+        They are the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level. Messages must be
+        categories themselves.
+
+        Parameters
+        ----------
+        counts : Counts
+            As released; how many messages were added is taken from them.
+        level : float
+            Of each of the two.
+        categories : int
+            How many categories.
+        """
+        raise self._no_categories
+
+    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
+        """Return the least value of this noise, and the probabilities of it and of those that follow."""
+        raise self._no_categories
+
+    def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the second and the fourth cumulant of the sum, over categories, of this noise times a weight."""
+        raise self._no_categories
+
+    @property
+    def _no_categories(self) -> ParameterError:
+        return ParameterError(f"this needs messages that are categories themselves, and {self!r} has others")
+
+    def _running(self) -> None:
+        """Whatever has been settled runs."""
+
+
+def binomial_quantiles(trials: int, probability: float, level: float) -> tuple[int, int]:
+    """Return the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level, X binomial.
+
+    Examples
+    --------
+    >>> binomial_quantiles(10, 0.5, 0.025)
+    (2, 8)
+    """
+    first, masses = binomial_masses(trials, probability)
+    low, high = quantiles(masses, level)
+    return first + low, first + high
+
+
+def binomial_masses(trials: int, probability: float) -> tuple[int, NDArray[np.float64]]:
+    """Return the least value of a binomial number that matters, and the probabilities of it and of those that follow.
+
+    Examples
+    --------
+    >>> binomial_masses(2, 0.5)
+    (0, array([0.25, 0.5 , 0.25]))
+    """
+    if trials == 0 or probability in (0, 1):
+        return trials * int(probability), np.ones(1)
+    mean, width = trials * probability, 12 * math.sqrt(trials * probability * (1 - probability)) + 40
+    first, last = max(0, math.floor(mean - width)), min(trials, math.ceil(mean + width))
+    steps = np.arange(first, last, dtype=np.float64)
+    ratios = (trials - steps) / (steps + 1) * (probability / (1 - probability))
+    centre = min(max(round(mean), first), last)
+    below = np.cumprod(1 / ratios[: centre - first][::-1])[::-1]
+    masses = np.concatenate((below, [1.0], np.cumprod(ratios[centre - first :])))
+    masses *= math.exp(log_probability(trials, centre, probability, 1 - probability))
+    return first, masses
+
+
+def quantiles(masses: NDArray[np.float64] | Sequence[float], level: float) -> tuple[int, int]:
+    """Return the same of a list of probabilities, as positions in it.
+
+    Examples
+    --------
+    >>> quantiles([0.25, 0.5, 0.25], 0.25)
+    (1, 1)
+    """
+    below = np.cumsum(masses)
+    above = np.cumsum(np.asarray(masses)[::-1])
+    spare = 1 + 1e-12
+    low = int(np.searchsorted(below, level * spare, side="right"))
+    high = len(above) - 1 - int(np.searchsorted(above, level * spare, side="right"))
+    return min(low, len(below) - 1), max(high, 0)

@@ -1,0 +1,252 @@
+"""Hadamard response, and its recursive form, which reports a random row and the sign that it has at the truth.
+
+A report of Hadamard response is a random column of a Hadamard matrix, more likely one that has a plus in the row of the
+truth.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.checks import whole
+from shoal.errors import ParameterError
+from shoal.estimation.design import Design
+from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.coins import Coins
+from shoal.mechanisms.mechanism import Reports
+from shoal.pairs.registry import register
+
+__all__ = ["Blocked", "HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
+
+Floats = NDArray[np.float64]
+
+
+def power_above(number: int) -> int:
+    """Return the smallest power of two that is at least this number."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def negative(rows: NDArray[np.uint64], columns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return where Sylvester's matrix has −1: an odd number of common bits."""
+    return np.asarray(np.bitwise_count(rows & columns) & 1, np.bool_)
+
+
+@cache
+def _matrix(order: int) -> Floats:
+    positions = np.arange(order, dtype=np.uint64)
+    return np.where(negative(positions[:, None], positions[None, :]), -1.0, 1.0)
+
+
+def transform(table: NDArray[np.int64] | Floats) -> Floats:
+    """Return the product of each row with the Hadamard matrix of its length, a power of two.
+
+    Sixteen at a time, each step a small matrix product. Whole numbers up to 2⁵³ stay exact.
+
+    Examples
+    --------
+    >>> transform(np.array([[1, 2, 3, 4]])).tolist()
+    [[10.0, -2.0, -4.0, 0.0]]
+    """
+    shape = table.shape
+    bits = (shape[1] - 1).bit_length()
+    steps = -(-bits // 4)
+    left, result = shape[1], np.ascontiguousarray(table, dtype=np.float64)
+    for step in range(steps):
+        radix = 1 << -(-bits * (step + 1) // steps) + (bits * step) // -steps  # about equal, and 16 at most
+        left //= radix
+        if left > 1:
+            result = np.matmul(_matrix(radix), result.reshape(-1, radix, left))
+        else:
+            result = result.reshape(-1, radix) @ _matrix(radix)
+    return result.reshape(shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocked(Indexed):
+    """What the two Hadamard mechanisms have in common: a power of two of blocks, category x in block x mod B."""
+
+    blocks: int | None = None
+
+    def settle(self) -> None:
+        """Check the blocks, or choose the best."""
+        most = power_above(self.categories) // 2
+        if self.blocks is None:
+            object.__setattr__(self, "blocks", self._best(self.categories, self.local_epsilon)["blocks"])
+        blocks = whole(blocks=self.blocks)
+        if blocks & (blocks - 1) or blocks > most:
+            raise ParameterError(
+                f"blocks must be a power of two, at most {most} for {self.categories} categories, got {blocks}",
+                "blocks",
+            )
+        object.__setattr__(self, "blocks", blocks)
+
+    @classmethod
+    @abstractmethod
+    def _layout(cls, categories: int, blocks: int) -> Design:
+        """Return the design with this number of blocks."""
+
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield the designs with 1, 2, 4, … blocks, of two categories at least."""
+        for power in range((power_above(categories) // 2).bit_length()):
+            yield {"blocks": 1 << power}, cls._layout(categories, 1 << power)
+
+    @cached_property
+    def design(self) -> Design:
+        """Two categories of a block share half of the outputs that support one of them."""
+        return self._layout(self.categories, self.blocks or 1)
+
+    @property
+    def _everybody(self) -> float:
+        """With one block, column 0, or row 0 with a plus, supports every category; nothing else does."""
+        return 1 / self.outputs if self.blocks == 1 else 0.0
+
+    @property
+    def _size(self) -> int:
+        """How many outputs a block has."""
+        return self.outputs // self.design.blocks
+
+    def _position(self, values: Reports) -> tuple[Reports, Reports]:
+        """Return the block and the position in it."""
+        kind = values.dtype.type
+        return values & kind(self.design.blocks - 1), values >> kind(self.design.blocks.bit_length() - 1)
+
+    def _spread(self, blocks: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what each category has, from a table with a row for each block and a column for each position."""
+        return np.ascontiguousarray(blocks.T).ravel()[: self.categories]
+
+
+@register(
+    "hadamard-response",
+    "a column of a Hadamard matrix, rather one with a plus at the truth",
+    code=2,
+    planned=2,
+)
+@dataclass(frozen=True, kw_only=True)
+class HadamardResponse(Blocked):
+    """The mechanism that reports a block and a column, e^ε₀ times as often one with a plus in the row of the truth.
+
+    The categories are dealt out to B blocks. In its block, category x has a row of its own of the Hadamard matrix of
+    order b, the power of two next above their number. Row 0 is not used (Acharya, Sun and Zhang, AISTATS 2019).
+
+    Parameters
+    ----------
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    blocks : int, optional
+        B, a power of two; if it is not given, the best where all categories are equally frequent.
+
+    Examples
+    --------
+    >>> HadamardResponse(categories=100, local_epsilon=4)
+    HadamardResponse(categories=100, local_epsilon=4.0, blocks=32)
+    >>> HadamardResponse(categories=100, local_epsilon=1, blocks=1).outputs
+    128
+    """
+
+    @classmethod
+    def _layout(cls, categories: int, blocks: int) -> Design:
+        order = 1 << (-(-categories // blocks)).bit_length()
+        return Design(outputs=blocks * order, supporting=order // 2, common=order // 4, blocks=blocks)
+
+    @property
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Three rows are independent, unless one is the product of the others: 1, 2 and 3 are not; 1, 2 and 4 are."""
+        if self.blocks != 1:
+            return super()._triples
+        triples = ((0.0, 0.25, 0.0, 0.25),) if self.categories >= 3 else ()
+        return (*triples, (0.125,) * 4) if self.categories >= 4 else triples
+
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Keep the column if it has a plus; else flip the lowest bit of the row in it, which changes the sign."""
+        kind = values.dtype.type
+        block, row = self._position(values)
+        row += kind(1)
+        column = uniform & kind(self._size - 1)
+        column ^= (row & (~row + kind(1))) * (np.bitwise_count(row & column) & np.uint8(1))
+        if self.design.blocks > 1:
+            column |= block << kind(self._size.bit_length() - 1)
+        return np.asarray(column)
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report has a plus in the row of the category next to it."""
+        block, row = self._position(np.asarray(values, np.uint64))
+        given, column = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        return np.asarray((given == block) & ~negative(row + np.uint64(1), column))
+
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the counts of all rows, by one transform for each block."""
+        result = transform(cells.reshape(self.design.blocks, -1))
+        block = np.broadcast_to(result[:, :1], (result.shape[0], result.shape[1] - 1))
+        return self._spread((block + result[:, 1:]) / 2), self._spread(block)
+
+
+@register(
+    "recursive-hadamard-response",
+    "a row of a Hadamard matrix, and its sign at the truth",
+    code=3,
+    planned=3,
+)
+@dataclass(frozen=True, kw_only=True)
+class RecursiveHadamardResponse(Blocked):
+    """The mechanism that draws a row, and reports it with a block and a sign: randomized response over those two.
+
+    Chen, Kairouz and Özgür, NeurIPS 2020. There the server knows the row from who the client is; here the report
+    carries it, since nobody knows who sent a shuffled report.
+
+    Parameters
+    ----------
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    blocks : int, optional
+        B, a power of two; if it is not given, the best where all categories are equally frequent.
+
+    Examples
+    --------
+    >>> RecursiveHadamardResponse(categories=1000, local_epsilon=4).bits_per_report
+    11
+    """
+
+    @classmethod
+    def _layout(cls, categories: int, blocks: int) -> Design:
+        rows = power_above(-(-categories // blocks))
+        return Design(outputs=2 * rows * blocks, supporting=rows, common=rows // 2, blocks=blocks)
+
+    @property
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+        """With one block, any three signs are independent."""
+        if self.blocks != 1:
+            return super()._triples
+        return ((0.125,) * 4,) if self.categories >= 3 else ()
+
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Return the row of the uniform output, with the block of the value and its sign in this row."""
+        kind = values.dtype.type
+        block, position = self._position(values)
+        rest = uniform & kind(self._size - 2)  # the row, and no sign yet
+        rest |= np.bitwise_count(rest >> kind(1) & position) & np.uint8(1)
+        if self.design.blocks > 1:
+            rest |= block << kind(self._size.bit_length() - 1)
+        return np.asarray(rest)
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report has the sign of the category next to it."""
+        block, position = self._position(np.asarray(values, np.uint64))
+        given, rest = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        sign = (rest & np.uint64(1)).astype(np.bool_)
+        return np.asarray((given == block) & (negative(rest >> np.uint64(1), position) == sign))
+
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the counts of all columns, by one transform for each block."""
+        table = cells.reshape(self.design.blocks, -1, 2)
+        difference = transform(table[:, :, 0] - table[:, :, 1])
+        block = np.broadcast_to(table.sum(axis=(1, 2), dtype=np.float64)[:, None], difference.shape)
+        return self._spread((block + difference) / 2), self._spread(block)

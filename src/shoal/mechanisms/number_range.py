@@ -1,0 +1,103 @@
+"""An interval that numbers lie in, and how they are rounded at random, without bias, to points that divide it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.errors import ParameterError
+from shoal.mechanisms.coins import Coins
+
+__all__ = ["FINENESS", "NumberRange"]
+
+FINENESS = 50
+"""A number is rounded to a point with a probability that is a whole number of 2⁻⁵⁰."""
+
+
+@dataclass(frozen=True)
+class NumberRange:
+    """The interval from `lower` to `upper`, both included.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Its ends.
+
+    Examples
+    --------
+    >>> from shoal.mechanisms.coins import Simulation
+    >>> NumberRange(0, 120).rounded(np.array([0.0, 60.0, 120.0]), 2, Simulation(seed=1)).tolist()
+    [0, 1, 2]
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        """Check the ends."""
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, _end(name, getattr(self, name)))
+        if not (self.lower < self.upper and math.isfinite(self.length)):
+            raise ParameterError(
+                f"lower must be less than upper, and their difference a finite number; "
+                f"got lower={self.lower!r} and upper={self.upper!r}",
+                "lower",
+            )
+
+    @property
+    def length(self) -> float:
+        """How long the interval is."""
+        return self.upper - self.lower
+
+    def numbers(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return the values as numbers, all of them within; nothing is clipped."""
+        try:
+            given = np.asarray(values)
+        except ValueError:
+            raise ParameterError("values must be a list of numbers, got lists of different lengths", "values") from None
+        if given.size == 0:
+            return np.empty(0)
+        if given.ndim != 1 or given.dtype.kind not in "iuf":
+            raise ParameterError(
+                f"values must be a list of numbers, got {given.ndim} dimensions of {given.dtype}", "values"
+            )
+        numbers = given.astype(np.float64, copy=False)
+        if not (numbers.min() >= self.lower and numbers.max() <= self.upper):  # also where one is NaN
+            index = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
+            raise ParameterError(
+                f"values[{index}] is not between {self.lower:g} and {self.upper:g}; "
+                "clip the values, or choose a wider interval"
+            )
+        return numbers
+
+    def positions(self, numbers: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+        """Return where numbers lie, in units of 2⁻⁵⁰ of a step, if the interval has so many steps."""
+        positions = numbers - self.lower
+        positions /= self.length
+        positions *= float(steps << FINENESS)
+        return positions
+
+    def rounded(self, numbers: NDArray[np.float64], steps: int, coins: Coins) -> NDArray[np.int64]:
+        """Return a point next to each number, 0 to `steps`: the position, and a uniform number below one step."""
+        positions = self.positions(numbers, steps)
+        positions /= 1 << FINENESS
+        below = np.floor(positions)
+        positions -= below  # exactly; whole steps in units of 2⁻⁵⁰ would not all be integers of 64 bits
+        positions *= 1 << FINENESS
+        points = positions.astype(np.int64)
+        points += (coins.words(len(points)) >> np.uint64(64 - FINENESS)).view(np.int64)
+        points >>= FINENESS
+        points += below.astype(np.int64)
+        return points
+
+
+def _end(name: str, value: Any) -> float:
+    try:
+        number = math.nan if isinstance(value, (bool, np.bool_, str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ParameterError(f"{name} must be a finite number, got {value!r}", name)
+    return number

@@ -1,0 +1,1 @@
+"""Plans: which mechanism, with which parameters and rounds, estimates best under a central guarantee."""
