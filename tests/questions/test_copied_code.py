@@ -58,7 +58,7 @@ def _shown(facts: Any, key: str) -> str:
 def test_both_give_the_same_number(name: str, words: str, key: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = question(name)
     arguments = asked.read(dict(word.split("=") for word in words.split()))
-    code, facts = code_of(asked, arguments), asked.function(**arguments).facts
+    code, facts = code_of(asked, arguments), asked(**arguments).facts
     exec(compile(code["python"], name, "exec"), {})
     printed = capsys.readouterr().out
     assert _shown(facts, key) in printed.lower().replace("-", "" if key == "mechanism" else "-"), (code, printed)

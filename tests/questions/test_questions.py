@@ -11,21 +11,18 @@ import pytest
 import shoal
 from shoal.errors import AskedError, FormatError, LedgerDamagedError, ParameterError
 from shoal.questions.amplify import amplify
-from shoal.questions.answer import Answer
 from shoal.questions.attack import attack
 from shoal.questions.calibrate import calibrate
 from shoal.questions.compare import compare
-from shoal.questions.compose import compose
+from shoal.questions.compose import COLUMNS, compose, stretches_in
 from shoal.questions.curve import curve
 from shoal.questions.explain import explain
 from shoal.questions.ledger import ledger
-from shoal.questions.named_text import NamedText
-from shoal.questions.parameters import day_in, flag_in, ledger_in
+from shoal.questions.parameters import NamedText, day_in, flag_in, ledger_in
 from shoal.questions.plan import plan
-from shoal.questions.question import NAMES, question
-from shoal.questions.randomizer_choice import described, names
-from shoal.questions.round_table import COLUMNS, stretches_in
+from shoal.questions.question import Answer, names, question
 from shoal.questions.rounds import rounds
+from shoal.questions.setting import Setting, mechanism_names
 from shoal.questions.sgd import sgd
 from shoal.questions.verify import verify
 
@@ -40,7 +37,7 @@ def _ledger_text() -> str:
     return json.dumps(book.to_dict())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", names())
 def test_every_parameter_is_described_and_can_be_read(name: str) -> None:
     asked = question(name)
     assert asked.summary.endswith(".")
@@ -52,7 +49,7 @@ def test_every_parameter_is_described_and_can_be_read(name: str) -> None:
 
 
 def test_questions_are_listed_in_order() -> None:
-    assert list(NAMES) == sorted(NAMES)
+    assert list(names()) == sorted(names())
     with pytest.raises(ParameterError, match="did you mean amplify"):
         question("amplfy")
 
@@ -256,5 +253,5 @@ def test_readers_refuse_what_they_cannot_read() -> None:
         flag_in("maybe", "certify")
     with pytest.raises(ParameterError, match="must be a day"):
         day_in("tomorrow", "start")
-    assert "rappor" in names("categories")
-    assert described(None, 1.0, None, None) == {"local_epsilon": 1.0}
+    assert "rappor" in mechanism_names("categories")
+    assert Setting(local_epsilon=1.0).described() == {"local_epsilon": 1.0}

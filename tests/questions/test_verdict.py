@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.questions.verdict import verdict
+from shoal.review.review_document import verdict
 
 pytest.importorskip("flint")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.errors import FormatError, ParameterError
-from shoal.questions.named_text import NamedText
+from shoal.questions.parameters import NamedText
 from shoal.questions.verify import verify
 from shoal.review import Review
 from shoal.review.html_page import BLOCK

@@ -15,17 +15,16 @@ from urllib.parse import parse_qsl
 import pytest
 
 import shoal
-from shoal.questions.answer_chart import chart_of
 from shoal.questions.curve import curve
 from shoal.questions.plan import plan
-from shoal.questions.question import NAMES
+from shoal.questions.question import names, question
 from shoal.web.application import MOST_BODY
-from shoal.web.openapi import EXAMPLES
 from shoal.web.page_files import TYPES, page_files
 from tests.cli.commands import run
 from tests.web.page import Page, running
 
 pytestmark = pytest.mark.slow
+EXAMPLES = {name: question(name).example for name in names() if question(name).example}
 _TABLE = "reports,local_epsilon,times\n1000,1,3\n2000,0.5,2\n"
 
 
@@ -36,7 +35,7 @@ def _ledger(path: Path) -> str:
     return path.read_text()
 
 
-@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"attack", "curve", "rounds"}))
+@pytest.mark.parametrize("name", sorted(name for name in EXAMPLES if not question(name).verb))
 def test_an_answer_is_what_the_command_line_prints(name: str, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     texts = dict(parse_qsl(EXAMPLES[name]))
     answer = page.ask(name, **texts)
@@ -93,7 +92,7 @@ def test_every_question_has_code_that_gives_the_same(
 
 
 def test_charts_are_files_or_parts_of_the_page(page: Page) -> None:
-    for name in ("attack", "compare", "curve", "plan", "rounds", "sgd"):
+    for name in ("amplify", "attack", "compare", "curve", "plan", "rounds", "sgd"):
         texts = dict(parse_qsl(EXAMPLES[name]))
         whole, part = page.ask(name, **texts, as_="svg"), page.ask(name, **texts, as_="inline")
         assert whole.status == part.status == 200
@@ -109,7 +108,8 @@ def test_no_curve_is_cut_off() -> None:
     for local in (0.01, 1.0, 12.0):
         asked: dict[str, Any] = {"reports": 10_000, "local_epsilon": local, "points": 5, "limit": True}
         answer = curve(**asked)
-        _, heights = chart_of("curve", answer, asked).scales()
+        assert curve.chart is not None
+        _, heights = curve.chart(answer, asked).scales()
         drawn = [
             point[name] for point in answer.facts["points"] for name in ("epsilon", "best_possible") if point[name]
         ]
@@ -118,13 +118,14 @@ def test_no_curve_is_cut_off() -> None:
 
 
 def test_an_example_shows_all_categories_or_says_which_are_left_out() -> None:
-    for categories, names, note in (
+    for categories, some, note in (
         (24, ("1", "24"), ""),
         (1000, ("1", "2", "22", "…", "1,000"), "977 categories in between are left out."),
     ):
         asked: dict[str, Any] = {"categories": categories, "reports": 20_000, "epsilon": 0.5}
-        chart = chart_of("plan", plan(**asked), asked)
-        assert set(names) <= set(chart.names) and chart.note == note
+        assert plan.chart is not None
+        chart = plan.chart(plan(**asked), asked)
+        assert set(some) <= set(chart.names) and chart.note == note
         shares = chart.columns[0].values
         assert sum(map(math.isnan, shares)) == bool(note) and len(shares) == min(categories, 24)
 
@@ -158,14 +159,14 @@ def test_numbers_that_are_infinite_are_null(page: Page) -> None:
 def test_the_document_describes_every_question(page: Page) -> None:
     document = page.send("/api/openapi.json").json
     assert document["openapi"].startswith("3.1")
-    assert set(document["paths"]) == {f"/api/{name}" for name in NAMES}
+    assert set(document["paths"]) == {f"/api/{name}" for name in names()}
     for name, query in EXAMPLES.items():
         known = {each["name"] for each in document["paths"][f"/api/{name}"]["get"]["parameters"]}
         assert set(dict(parse_qsl(query))) <= known
     shown = page.send("/api")
     assert shown.headers["content-type"].startswith("text/html")
     assert b"<script" not in shown.body
-    assert all(f'id="{name}"'.encode() in shown.body for name in NAMES)
+    assert all(f'id="{name}"'.encode() in shown.body for name in names())
 
 
 def test_every_file_of_the_page_has_its_type_and_its_tag(page: Page) -> None:

@@ -11,8 +11,7 @@ from shoal.cli.options import Number
 from shoal.errors import ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
-from shoal.questions.randomizer_choice import names as names_of
-from shoal.questions.randomizer_choice import randomizer_of
+from shoal.questions.setting import mechanism_names, randomizer_of
 from shoal.randomizers import Categorical
 from shoal.randomizers import mechanism as mechanism_of
 
@@ -21,7 +20,7 @@ __all__ = ["CategoryNames", "MechanismChoice", "chosen"]
 CategoryNames = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
 CategoricalName = Annotated[
     str | None,
-    Parameter(help=f"what each person runs: {names_of('categories')}; `shoal plan` ranks them."),
+    Parameter(help=f"what each person runs: {mechanism_names('categories')}; `shoal plan` ranks them."),
 ]
 
 

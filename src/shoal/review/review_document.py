@@ -10,13 +10,13 @@ from typing import Any
 import shoal
 from shoal.digits import exactly, rounded_up
 from shoal.errors import FileError, FormatError, ParameterError
-from shoal.proofs.certificate import MOST_BYTES, Certificate
+from shoal.proofs.certificate import MOST_BYTES, Certificate, is_certificate
 from shoal.proofs.work import limited
 from shoal.review.html_page import BLOCK, rendered
 from shoal.review.statement import MARKS, Section, Statement, marks_of, plain_text, text_of_review
 from shoal.strict_json import parsed
 
-__all__ = ["MOST_REVIEW_BYTES", "Review", "is_review", "proved_sentence"]
+__all__ = ["MOST_REVIEW_BYTES", "Review", "is_review", "proved_sentence", "verdict"]
 
 FORMAT = "shoal-review-1"
 _MOST_CERTIFICATES = 4
@@ -24,6 +24,10 @@ _MOST_TITLE, _MOST_VERSION = 1000, 40
 MOST_REVIEW_BYTES = 8 * MOST_BYTES
 """A longer text is no review, and is not read."""
 _MOST_FILLED = 10_000
+_NEITHER = (
+    "this is neither a certificate nor a review of shoal; make one with curve.certify(delta=…), "
+    "shoal amplify --certificate or shoal review"
+)
 _BLANK = str.maketrans("\n\r\t", "   ")
 _FILLED = re.compile(r'(<td class="fill">)([^<]*)(</td>)')
 
@@ -217,3 +221,37 @@ def _listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise FormatError("a review has lists of sections and of certificates")
     return value
+
+
+def verdict(text: str) -> tuple[dict[str, Any], Certificate | Review | None]:
+    """Return whether a certificate or a review proves what it says, and which it is, or nothing if the text is neither.
+
+    Parameters
+    ----------
+    text : str
+        The certificate, as JSON; or a review, as a page or as JSON.
+
+    Examples
+    --------
+    >>> facts, _ = verdict("{}")
+    >>> facts["proved"], facts["checked"]
+    (False, False)
+    """
+    proof: Certificate | Review | None = None
+    # A file that does not even name a format of shoal is not wrong: there is nothing in it to check.
+    checked = is_review(text) or is_certificate(text)
+    try:
+        proof = (Review.from_text if is_review(text) else Certificate.from_json)(text)
+        wrong = proof.objection()
+    except FileError as error:
+        wrong = str(error) if checked else _NEITHER
+    stands = proof is not None and not wrong
+    facts = {
+        "proved": stands,
+        "checked": checked,
+        "wrong": wrong or None,
+        "sentence": str(proof) if stands else None,
+        "certificate": proof.to_dict() if stands and isinstance(proof, Certificate) else None,
+        "lines": proof.lines if stands and isinstance(proof, Review) else None,
+    }
+    return facts, proof

@@ -11,9 +11,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from shoal.questions.question import NAMES, question
-from shoal.web.api_page import api_page
-from shoal.web.openapi import openapi
+from shoal.questions.question import names, question
+from shoal.web.openapi import api_page, openapi
 from shoal.web.page_files import page_files, sent
 from shoal.web.reply import JSON, SVG, Reply, refusal
 from shoal.web.request_guard import RequestGuard
@@ -39,13 +38,13 @@ def application(pool: WorkerPool, hosts: Iterable[str]) -> ASGIApp:
     hosts : iterable of str
         What may stand in Host, with the port.
     """
-    found, document = page_files(), openapi()
+    found, document, asked = page_files(), openapi(), names()
     described = {"openapi.json": document.encode(), "api.html": api_page(document).encode()}
 
     async def ask(request: Request) -> Response:
         name = request.path_params["question"]
-        if name not in NAMES:
-            return _sent(refusal(404, f"there is no question {name[:60]!r}; there are {', '.join(NAMES)}"))
+        if name not in asked:
+            return _sent(refusal(404, f"there is no question {name[:60]!r}; there are {', '.join(asked)}"))
         if request.method == "POST" and question(name).handed_over is None:
             return _sent(refusal(405, f"{name} takes no file: ask by GET"), {"allow": "GET, HEAD"})
         texts = dict(request.query_params)

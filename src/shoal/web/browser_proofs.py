@@ -14,7 +14,7 @@ _PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib
 _WHEEL = "python_flint-*wasm32.whl"
 _PARTS = (
     "__init__.py", "assumptions.py", "charts", "digits.py", "errors.py", "folder_modules.py", "lazy_names.py",
-    "numerals.py", "proofs", "questions/__init__.py", "questions/verdict.py", "review", "statements.py",
+    "numerals.py", "proofs", "review", "statements.py",
     "strict_json.py",
 )  # fmt: skip
 _ADVICE = (

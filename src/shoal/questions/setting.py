@@ -1,14 +1,16 @@
 """What each person runs, as a few parameters describe it: a name, ε₀, categories, a deviation."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import shoal
 from shoal.checks import known
 from shoal.errors import AskedError
+from shoal.questions.parameters import Count, Kind, Number
 from shoal.randomizers import kinds, registration
 from shoal.randomizers.registry import import_installed
 
-__all__ = ["amplified", "described", "names", "randomizer_of"]
+__all__ = ["RandomizerName", "Setting", "mechanism_names", "randomizer_of"]
 
 _PARAMETERS = ("categories", "deviation", "local_epsilon")
 """Parameters of a randomizer that a question can give; all others have defaults, or come in a schema."""
@@ -16,8 +18,11 @@ _PLANNED = {"covered": "{messages=2}", "dummies": "{dummies}"}
 """Mechanisms whose parameters only a plan fits to a guarantee, and what the plan is asked for."""
 _EXAMPLES = {"categories": "100", "deviation": "1", "local_epsilon": "1"}
 
+RandomizerName = Annotated[str, Kind("word", lambda text, _: text, lambda: tuple(kinds(within=_PARAMETERS)))]
+"""The registered name of a randomizer that parameters can describe."""
 
-def names(*parameters: str) -> str:
+
+def mechanism_names(*parameters: str) -> str:
     """Return the names of the registered randomizers that the parameters can describe, in words.
 
     Parameters
@@ -27,7 +32,7 @@ def names(*parameters: str) -> str:
 
     Examples
     --------
-    >>> names("lower")
+    >>> mechanism_names("lower")
     'gaussian, laplace or one-bit-mean'
     """
     *others, last = kinds(*parameters, within=_PARAMETERS)
@@ -64,31 +69,42 @@ def randomizer_of(name: str, parameter: str, **given: float | None) -> Any:
     return row.kind(**values)
 
 
-def described(
-    randomizer: str | None, local_epsilon: float | None, categories: float | None, deviation: float | None
-) -> dict[str, Any]:
-    """Return the arguments that tell `shoal.amplify` what each person runs."""
-    if randomizer is None and categories is None:
-        if deviation is not None:
-            raise AskedError("deviation belongs to {randomizer=gaussian}", "deviation")
-        if local_epsilon is None:
-            raise AskedError("this needs {local_epsilon} with a value, such as {local_epsilon=1}", "local_epsilon")
-        return {"local_epsilon": local_epsilon}
-    name = randomizer or "randomized-response"
-    given = {"local_epsilon": local_epsilon, "categories": categories, "deviation": deviation}
-    return {"randomizer": randomizer_of(name, "randomizer", **given)}
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What each person runs, as the parameters of many questions describe it.
 
+    Parameters
+    ----------
+    local_epsilon : float, optional
+        ε₀ of what each person runs.
+    local_delta : float
+        δ₀ of what each person runs.
+    randomizer : str, optional
+        What each person runs, by its registered name, for a tighter answer.
+    categories : int or float, optional
+        Over how many categories; alone, it says randomized-response.
+    deviation : float, optional
+        The standard deviation of Gaussian noise on values between 0 and 1.
+    """
 
-def amplified(
-    *,
-    reports: float,
-    local_epsilon: float | None,
-    local_delta: float,
-    randomizer: str | None,
-    categories: float | None,
-    deviation: float | None,
-    bound: str,
-) -> shoal.PrivacyCurve:
-    """Return the guarantee of one round that parameters describe."""
-    kind = described(randomizer, local_epsilon, categories, deviation)
-    return shoal.amplify(**kind, local_delta=local_delta, reports=reports, bound=bound)
+    local_epsilon: Number | None = None
+    local_delta: Number = 0.0
+    randomizer: RandomizerName | None = None
+    categories: Count | None = None
+    deviation: Number | None = None
+
+    def described(self) -> dict[str, Any]:
+        """Return the arguments that tell `shoal.amplify` what each person runs, but δ₀."""
+        if self.randomizer is None and self.categories is None:
+            if self.deviation is not None:
+                raise AskedError("deviation belongs to {randomizer=gaussian}", "deviation")
+            if self.local_epsilon is None:
+                raise AskedError("this needs {local_epsilon} with a value, such as {local_epsilon=1}", "local_epsilon")
+            return {"local_epsilon": self.local_epsilon}
+        name = self.randomizer or "randomized-response"
+        given = {key: getattr(self, key) for key in _PARAMETERS}
+        return {"randomizer": randomizer_of(name, "randomizer", **given)}
+
+    def amplified(self, reports: float, bound: str) -> shoal.PrivacyCurve:
+        """Return the guarantee of one round."""
+        return shoal.amplify(**self.described(), local_delta=self.local_delta, reports=reports, bound=bound)
