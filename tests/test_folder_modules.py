@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.folder_modules import gather
+from shoal.lazy_names import gather
 
 
 def test_only_files_with_the_suffix_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import shoal
-from shoal.protocol_audit import ProtocolAudit
+from shoal.auditing import ProtocolAudit
 from shoal.randomizers import Simulation
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.mechanism import Reports

@@ -18,9 +18,8 @@ from shoal.checks import Number, Numbers, each, known, non_negative, probability
 from shoal.digits import rounded_up
 from shoal.documentation import linked
 from shoal.errors import NoPairError, ParameterError
-from shoal.loss_distribution import loss_distribution
 from shoal.lower_limit import LowerBound
-from shoal.privacy_profile import Bracket, Gridded, Profile
+from shoal.privacy_profile import Bracket, Gridded, Profile, loss_distribution
 from shoal.randomizers import Randomizer
 from shoal.randomizers.randomizer import ability
 

@@ -1,10 +1,11 @@
-"""Public names that are loaded when they are first used, so that importing a package costs next to nothing."""
+"""Modules that are imported when they are needed: public names, and files of a folder that register what they have."""
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = ["lazy_names"]
+__all__ = ["gather", "lazy_names"]
 
 
 def lazy_names(
@@ -47,3 +48,25 @@ def lazy_names(
         return value
 
     return load, lambda: sorted((*homes, *packages))
+
+
+def gather(folder: str, *, suffix: str = "") -> None:
+    """Import the files of a package whose names have this suffix, so that they register what they have.
+
+    Parameters
+    ----------
+    folder : str
+        The name of the package.
+    suffix : str
+        How the names of the files end; all of them are imported if it is empty.
+
+    Examples
+    --------
+    >>> gather("shoal.proofs", suffix="_claim")
+    >>> import sys
+    >>> "shoal.proofs.clone_claim" in sys.modules
+    True
+    """
+    for module in iter_modules(import_module(folder).__path__):
+        if module.name.endswith(suffix):
+            import_module(f"{folder}.{module.name}")

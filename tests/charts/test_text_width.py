@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.charts.text_width import shortened, text_width
+from shoal.charts.label_positions import shortened, text_width
 
 
 @pytest.mark.parametrize(

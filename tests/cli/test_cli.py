@@ -13,9 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 import shoal
-from shoal.cli import main
+from shoal.cli import main, spelled
 from shoal.cli.app import loaded
-from shoal.cli.spelling import spelled
 from shoal.documentation import SITE
 from tests.cli.verbs import options, verbs
 

@@ -17,8 +17,7 @@ from shoal.errors import FormatError, ParameterError
 from shoal.questions.parameters import NamedText
 from shoal.questions.verify import verify
 from shoal.review import Review
-from shoal.review.html_page import BLOCK
-from shoal.review.review_document import MOST_REVIEW_BYTES, is_review, proved_sentence
+from shoal.review.review_document import BLOCK, MOST_REVIEW_BYTES, is_review, proved_sentence
 from shoal.review.round_review import RoundReview
 from shoal.review.statement import Chart, Field, Item, Line, Section, Statement, Table
 

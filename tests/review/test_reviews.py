@@ -15,15 +15,13 @@ from shoal.cli import main
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import FormatError, ParameterError, UnreachableError
 from shoal.review import Review
-from shoal.review.html_page import rendered
-from shoal.review.ledger_review import ledger_review
 from shoal.review.notice import notice
 from shoal.review.parts import percent
 from shoal.review.registry_entry import registry_entry, registry_text, wrong_fields
+from shoal.review.review_document import rendered
 from shoal.review.round_review import RoundReview
-from shoal.review.sources import of_parameters, of_plan
+from shoal.review.sources import ledger_review, of_parameters, of_plan, training_review
 from shoal.review.statement import Table
-from shoal.review.training_review import training_review
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run
 

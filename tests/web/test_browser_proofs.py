@@ -13,7 +13,7 @@ import pytest
 
 import shoal
 from shoal.errors import ParameterError
-from shoal.web.browser_proofs import browser_proofs, proving_part
+from shoal.web.static_site import browser_proofs, proving_part
 
 _ALONE = """
 import json, sys

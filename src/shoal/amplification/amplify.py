@@ -12,7 +12,7 @@ from shoal.bound_table import BoundTable
 from shoal.checks import Number, known, non_negative, probability, whole
 from shoal.curve import Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
-from shoal.folder_modules import gather
+from shoal.lazy_names import gather
 from shoal.lower_limit import LowerBound
 from shoal.privacy_profile import Profile
 from shoal.randomizers import Randomizer, registration_of

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shoal.amplification.setting import Setting
 from shoal.amplification.shuffling_bound import ShufflingBound
-from shoal.assumptions import DESCRIBED, FIXED
+from shoal.assumptions import BLANKET, DESCRIBED, FIXED
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
@@ -25,7 +25,6 @@ from shoal.randomizers import registration_of
 from shoal.randomizers.randomizer import ability, check_worst_pair
 from shoal.rounding import UNIT
 from shoal.searches import bracketed, greatest_unsafe, smallest_safe
-from shoal.statements import BLANKET
 
 __all__ = ["BlanketProfile", "blanket", "ceiling"]
 

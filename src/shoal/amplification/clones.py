@@ -3,11 +3,10 @@
 from shoal.amplification.approximate import ApproximateProfile
 from shoal.amplification.setting import Setting
 from shoal.amplification.shuffling_bound import ShufflingBound
-from shoal.assumptions import ADAPTIVE, PURE
+from shoal.assumptions import ADAPTIVE, CLONES, PURE, STRONG
 from shoal.catalogue import register
 from shoal.pairs import ClonePair, Family
 from shoal.privacy_profile import Profile
-from shoal.statements import CLONES, STRONG
 
 __all__ = ["clones", "strong_clones"]
 

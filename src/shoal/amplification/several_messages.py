@@ -4,11 +4,10 @@ from functools import partial
 
 from shoal.amplification.setting import Setting, computes
 from shoal.amplification.shuffling_bound import ShufflingBound
-from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
+from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX, THEOREM_D, THEOREM_M, THEOREM_V
 from shoal.catalogue import register
 from shoal.privacy_profile import Profile
 from shoal.randomizers.randomizer import ability
-from shoal.statements import THEOREM_D, THEOREM_M, THEOREM_V
 
 __all__: list[str] = []
 

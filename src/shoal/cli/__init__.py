@@ -5,15 +5,17 @@ that failed; 2 bad usage or trouble on the way, with one line that says what to 
 is down or a round is not due: try again later; 130 interrupted. The line is text, on standard error, with `--json` too.
 """
 
+import codecs
 import errno
+import io
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TextIO
 
-from shoal.cli.spelling import spell_out
 from shoal.errors import (
     AskedError,
     BudgetError,
@@ -24,7 +26,7 @@ from shoal.errors import (
     WithheldError,
 )
 
-__all__ = ["main", "options_of", "unknown_option", "with_options"]
+__all__ = ["main", "options_of", "spell_out", "spelled", "unknown_option", "with_options"]
 
 _NO_VERB: tuple[list[str], ...] = ([], ["--help"], ["-h"], ["--version"])
 
@@ -189,3 +191,49 @@ def unknown_option(written: Mapping[str, str], tokens: Sequence[str]) -> str:
             near = get_close_matches(name, [option for option in written.values() if option.startswith("--")], 1)
             return f"there is no {name}" + (f"; did you mean {near[0]}?" if near else ".")
     return ""
+
+
+_SIGNS = {
+    **{"λ": "lambda", "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "infinity", "√": "sqrt", "∈": "in", "±": "+-"},
+    **{"∝": "proportional to"},
+    **{"⌊": "floor(", "⌋": ")", "⌈": "ceil(", "⌉": ")", "→": "->", "·": "*", "×": "x", "−": "-", "–": "-", "—": "-"},
+    **{"∫": "integral", "∓": "-+", "‖": "||", "⟨": "<", "⟩": ">", "≡": "=", "↵": "(end of line)", "″": "''"},
+    **dict.fromkeys("‐‑‒―₋", "-"),
+    **dict.fromkeys("├└", "+"),
+    **{"′": "'", "‘": "'", "’": "'", "“": '"', "”": '"', "█": "#", "▒": ":", "│": "|", "─": "-"},
+    **dict.fromkeys("╭╮╰╯", "+"),
+}
+
+
+def spelled(letter: str) -> str:
+    """Return a letter in ASCII, or a question mark if there is no way to spell it.
+
+    Examples
+    --------
+    >>> spelled("Δ"), "".join(map(spelled, "ε₀")), spelled("≤"), spelled("²"), spelled("é"), spelled("中")
+    ('Delta', 'epsilon0', '<=', '^2', 'e', '?')
+    """
+    if letter in _SIGNS:
+        return _SIGNS[letter]
+    words = unicodedata.name(letter, "").split()
+    if words[:1] == ["GREEK"] and "LETTER" in words:
+        return words[-1].capitalize() if "CAPITAL" in words else words[-1].lower()
+    parts = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+    if words[:1] == ["SUPERSCRIPT"]:
+        return f"^{parts}"
+    unseen = unicodedata.combining(letter) or unicodedata.category(letter) == "Cf"  # such as a byte order mark
+    return parts or ("" if unseen else "?")
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(map(spelled, error.object[error.start : error.end])), error.end
+
+
+codecs.register_error("shoal-spelled", _spell)
+
+
+def spell_out(stream: TextIO | None) -> None:
+    """Let a stream spell what its encoding does not have."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="shoal-spelled")

@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from shoal.amplification.amplify import proven_bounds
 from shoal.composition.composition_method import METHODS
+from shoal.digits import count_in, number_in
 from shoal.errors import ParameterError
-from shoal.numerals import count_in, number_in
 from shoal.questions.setting import mechanism_names
 
 __all__ = [

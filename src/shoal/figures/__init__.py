@@ -1,7 +1,6 @@
 """The figures of the paper, redrawn with the tighter bounds of shoal."""
 
-from shoal.figures.draw import draw
 from shoal.figures.figure import Figure
-from shoal.figures.gallery import FIGURES
+from shoal.figures.gallery import FIGURES, draw
 
 __all__ = ["FIGURES", "Figure", "draw"]

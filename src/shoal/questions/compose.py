@@ -10,8 +10,8 @@ from shoal.checks import positive, probability, whole
 from shoal.composition.budget import Budget
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.curve import PrivacyCurve
+from shoal.digits import count_in, number_in
 from shoal.errors import AskedError, FormatError, ParameterError
-from shoal.numerals import count_in, number_in
 from shoal.questions.copied_code import rounds_lines
 from shoal.questions.parameters import (
     USUAL_DELTA,

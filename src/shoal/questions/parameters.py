@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from shoal.amplification.amplify import proven_bounds
 from shoal.composition.composition_method import METHODS
 from shoal.composition.ledger import Ledger
+from shoal.digits import count_in, number_in
 from shoal.errors import ParameterError
-from shoal.numerals import count_in, number_in
 
 __all__ = [
     "USUAL_DELTA",

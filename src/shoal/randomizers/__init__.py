@@ -1,6 +1,6 @@
 """What one client runs: local randomizers, one file for each mechanism. A new file registers itself."""
 
-from shoal.folder_modules import gather
+from shoal.lazy_names import gather
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.categorical import Categorical

@@ -154,7 +154,7 @@ def _made(
 
         return task_review(Task.read(task), title=title)
     if ledger is not None:
-        from shoal.review.ledger_review import ledger_review
+        from shoal.review.sources import ledger_review
 
         text = text_of(ledger)
         rounds = ledger_in(text.text, text.name)
