@@ -203,7 +203,7 @@ def test_every_result_has_a_picture_with_numbers_and_free_labels(kind: type) -> 
         assert one.box.inside(Box(0, 0, chart.width, chart.pixels_high))
         assert not any(one.box.overlaps(two.box) for two in texts[index + 1 :])
     axes = result.plot()
-    assert axes.get_title()
+    assert axes.get_title("left")
     other = axes.figure.add_subplot()
     assert result.plot(other) is other
 

@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from shoal.charts.chart_parts import Line, clipped, samples
 from shoal.charts.colours import Stroke
-from shoal.charts.label_positions import Box, Point, along, anywhere, around, beside, dense, free_box, stacked, upright
+from shoal.charts.label_positions import (
+    Box,
+    Point,
+    along,
+    anywhere,
+    around,
+    beside,
+    dense,
+    free_box,
+    shortened,
+    stacked,
+    text_width,
+    upright,
+)
 from shoal.charts.scale import Scale
-from shoal.charts.text_width import shortened, text_width
 
 if TYPE_CHECKING:
     from shoal.charts.svg_chart import Chart
 
-__all__ = ["LABEL", "TICK", "TITLE", "KeyEntry", "Layout", "Text", "laid_out"]
+__all__ = ["KeyEntry", "Layout", "Text", "laid_out"]
 
 TITLE, LABEL, TICK = 14.0, 12.0, 11.0
 """Sizes of fonts in pixels."""
@@ -85,15 +97,15 @@ class _Key(NamedTuple):
     shape: str
 
 
-def laid_out(chart: "Chart", area: Box | None = None) -> Layout:
-    """Return where everything goes; in an area of somebody else's, if it is given.
+def laid_out(chart: "Chart") -> Layout:
+    """Return where everything goes.
 
     Labels for which there is no room go to a key above the chart, which makes the area smaller: then all is laid out
     again. Keys only grow, so that this ends.
     """
     keys = _always_in_key(chart)
     while True:
-        layout, homeless = _attempt(chart, keys, area)
+        layout, homeless = _attempt(chart, keys)
         new = [entry for entry in homeless if entry not in keys]
         if not new:
             return layout
@@ -110,7 +122,7 @@ def _always_in_key(chart: "Chart") -> list[_Key]:
     return keys + [_Key(dots.label, dots.stroke, "dots") for dots in chart.dotted if dots.label]
 
 
-def _attempt(chart: "Chart", keys: list[_Key], given: Box | None) -> tuple[Layout, list[_Key]]:
+def _attempt(chart: "Chart", keys: list[_Key]) -> tuple[Layout, list[_Key]]:
     texts: list[Text] = []
     swatches: list[KeyEntry] = []
     top = _EDGE
@@ -130,7 +142,7 @@ def _attempt(chart: "Chart", keys: list[_Key], given: Box | None) -> tuple[Layou
         texts.append(Text(_EDGE, top + TICK * _LEADING / 2, words, TICK, colour="soft", role="y-label"))
         top += TICK * _LEADING
     x, y = chart.scales()
-    area = given or _area(chart, top + 6, x, y, keys)
+    area = _area(chart, top + 6, x, y, keys)
     x = x.between(area.left, area.right)
     y = (
         y.between(area.top + _ROW_OF_LEVELS * _level_rows(chart), area.bottom)
