@@ -171,7 +171,7 @@ def train(
         if file is not None:
             _write(file, trained, found, learned.names, facts)
     if plot is not None:
-        from shoal.figures.private_training import training_curve
+        from shoal.cli.training_picture import training_curve
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrecisionWarning)
@@ -191,7 +191,7 @@ def _check_files(output: Path | None, plot: Path | None, inputs: list[Path]) -> 
             if not path.absolute().parent.is_dir():
                 raise ParameterError(f"cannot write {path}: its folder does not exist; make the folder first")
     if plot is not None:
-        from shoal.figures.private_training import check_drawing
+        from shoal.cli.training_picture import check_drawing
 
         check_drawing()
 

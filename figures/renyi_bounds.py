@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from figures.figure import Array, Axis, Curve, CurveFigure, Mark
+from figures.gallery import figure
+from figures.palette import CLONES, GIRGIS, RESPONSE, STRONG
 from shoal.amplification.amplify import amplify
 from shoal.amplification.girgis import GirgisForm, response_renyi
-from shoal.figures.figure import Array, Axis, Curve, CurveFigure, Mark
-from shoal.figures.gallery import figure
-from shoal.figures.palette import CLONES, GIRGIS, RESPONSE, STRONG
 
 __all__ = ["renyi"]
 

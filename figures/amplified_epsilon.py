@@ -1,10 +1,10 @@
 """What shuffling makes of a local guarantee as more people join: the picture to show first."""
 
+from figures.figure import Axis, Curve, CurveFigure, Dot, pointwise
+from figures.gallery import figure
+from figures.palette import BEST, BLUE, GREEN, ORANGE, VERMILION, Ink
 from shoal.amplification.amplify import amplify
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.figures.figure import Axis, Curve, CurveFigure, Dot, pointwise
-from shoal.figures.gallery import figure
-from shoal.figures.palette import BEST, BLUE, GREEN, ORANGE, VERMILION, Ink
 
 __all__ = ["amplification"]
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from figures.figure import Array, Axis, PaintedFigure, Piece
+from figures.gallery import figure
+from figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION
 from shoal.calibration import calibrate, largest_private
-from shoal.figures.figure import Array, Axis, PaintedFigure, Piece
-from shoal.figures.gallery import figure
-from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION
 from shoal.frequency.other_models import central_error
 from shoal.frequency.simulation import zipf_people
 from shoal.randomizers import Categorical, RandomizedResponse, RecursiveHadamardResponse, Simulation

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from figures.figure import Array, Axis, Curve, CurveFigure, pointwise
+from figures.gallery import figure
+from figures.palette import APPROXIMATE, CLONES, GIRGIS, GREY, RENYI, STRONG, Ink
 from shoal.amplification.amplify import amplify
 from shoal.amplification.girgis import GirgisForm
 from shoal.composition.renyi_accountant import converted
 from shoal.curve import PrivacyCurve
-from shoal.figures.figure import Array, Axis, Curve, CurveFigure, pointwise
-from shoal.figures.gallery import figure
-from shoal.figures.palette import APPROXIMATE, CLONES, GIRGIS, GREY, RENYI, STRONG, Ink
 
 __all__ = ["composed", "methods", "rounds_large", "rounds_local", "rounds_small", "through_renyi"]
 

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from figures.figure import Array, Axis, Curve, CurveFigure, PaintedFigure, Piece, pointwise
+from figures.gallery import figure
+from figures.palette import BEST, BINARY, BLACK, BLANKET, CHECK_IN, CLONES, RESPONSE, STRONG, Ink
 from shoal.amplification.amplify import amplify
 from shoal.amplification.blanket_form import BlanketForm
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.published import BinaryResponseForm, CheckInForm, FirstForm
-from shoal.figures.figure import Array, Axis, Curve, CurveFigure, PaintedFigure, Piece, pointwise
-from shoal.figures.gallery import figure
-from shoal.figures.palette import BEST, BINARY, BLACK, BLANKET, CHECK_IN, CLONES, RESPONSE, STRONG, Ink
 from shoal.randomizers import RandomizedResponse
 
 __all__ = ["GrowthFigure", "central_large", "central_local", "central_small", "table_one"]

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from figures.figure import Array, Figure, Piece
 from shoal.checks import Number, whole
 from shoal.durable_file import whole_file
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.figures.figure import Array, Figure, Piece
 from shoal.lazy_names import gather
 from shoal.processes import cores, shared
 
@@ -46,7 +46,7 @@ class Gallery(Mapping[str, Figure]):
     """The figures by name: those of the paper in its order, then the ones added to them."""
 
     def _makers(self) -> dict[str, Callable[[], Figure]]:
-        gather("shoal.figures")
+        gather("figures")
         return {name: make for name, (_, make) in sorted(_MAKERS.items(), key=lambda item: (item[1][0], item[0]))}
 
     def __getitem__(self, name: str) -> Figure:

@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from figures.palette import BLACK, GREY, Ink
 from shoal.charts import scale as charts
 from shoal.charts.svg_chart import Chart
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import RangeError
-from shoal.figures.palette import BLACK, GREY, Ink
 
 __all__ = ["Array", "Axis", "Curve", "CurveFigure", "Dot", "Figure", "Mark", "PaintedFigure", "Piece", "pointwise"]
 

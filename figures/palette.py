@@ -49,7 +49,7 @@ class Ink(NamedTuple):
     def stroke(self) -> Stroke:
         """The same for a chart."""
         if self.colour not in _NAMES:
-            raise ParameterError(f"a colour of a figure is one of shoal.figures.palette, got {self.colour!r}")
+            raise ParameterError(f"a colour of a figure is one of figures.palette, got {self.colour!r}")
         return Stroke(_NAMES[self.colour], self.width, _DASHES[self.style])
 
     @property

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.charts.colours import LIGHT
 from shoal.digits import rounded_up
 from shoal.errors import MissingExtraError
-from shoal.figures.palette import BLUE, GREY, VERMILION
 from shoal.sgd.account import Account
 from shoal.sgd.bounds import plain
 from shoal.sgd.guarantees import Guarantee
@@ -17,6 +17,9 @@ from shoal.sgd.run import Run
 
 __all__ = ["check_drawing", "training_curve"]
 
+_BLUE = LIGHT["blue"]
+_GREY = LIGHT["soft"]
+_VERMILION = LIGHT["vermilion"]
 _MOST_STEPS = 16
 """Beyond this many epochs, ε is computed at some of them and the stairs have longer steps, which end as high."""
 _SMOOTH = 12
@@ -83,27 +86,27 @@ def _title(run: Run) -> str:
 def _draw_losses(axes: Any, points: NDArray[np.float64], run: Run, held_out: bool) -> None:
     axes.set_ylabel("loss of held-out examples" if held_out else "loss of the next examples")
     if not len(points):
-        axes.annotate("not noted", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
+        axes.annotate("not noted", (0.5, 0.5), xycoords="axes fraction", ha="center", color=_GREY)
         return
     positions, heights = points[:, 0] / run.steps, points[:, 1]
     last = held_out and len(points) > 1
     way = slice(None, -1) if last else slice(None)
     width = len(positions[way]) // _SMOOTH
-    raw: dict[str, Any] = {"color": BLUE, "linewidth": 2.2, "solid_capstyle": "round"}
+    raw: dict[str, Any] = {"color": _BLUE, "linewidth": 2.2, "solid_capstyle": "round"}
     if width > 1:
-        axes.plot(positions[way], heights[way], color=BLUE, linewidth=0.9, alpha=0.35)
+        axes.plot(positions[way], heights[way], color=_BLUE, linewidth=0.9, alpha=0.35)
         axes.plot(positions[way], _smoothed(heights[way], width), label="smoothed", **raw)
     else:
         axes.plot(positions[way], heights[way], marker="o" if len(points) < _FEW else "", markersize=4, **raw)
     if last:
-        axes.plot(positions[-1:], heights[-1:], "o", color=BLUE, markersize=6, clip_on=False, zorder=5)
+        axes.plot(positions[-1:], heights[-1:], "o", color=_BLUE, markersize=6, clip_on=False, zorder=5)
         axes.annotate(
             f"the model: {heights[-1]:.3f}",
             (positions[-1], heights[-1]),
             (-6, 9),
             textcoords="offset points",
             ha="right",
-            color=BLUE,
+            color=_BLUE,
             fontweight="bold",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
         )
@@ -124,13 +127,13 @@ def _draw_epsilons(axes: Any, guarantee: Guarantee) -> None:
     edges = np.concatenate([[0], epochs])
     account = Account(run, delta=delta)
     heights = [account.spent(int(count)) for count in epochs[:-1]] + [guarantee.epsilon]
-    axes.stairs(heights, edges, fill=True, color=VERMILION, alpha=0.15, linewidth=0)
-    axes.stairs(heights, edges, baseline=None, color=VERMILION, linewidth=2.2)
-    _tell(axes, 0, f"ε = {rounded_up(guarantee.epsilon, 4)} at δ = {delta:g}", color=VERMILION, fontweight="bold")
+    axes.stairs(heights, edges, fill=True, color=_VERMILION, alpha=0.15, linewidth=0)
+    axes.stairs(heights, edges, baseline=None, color=_VERMILION, linewidth=2.2)
+    _tell(axes, 0, f"ε = {rounded_up(guarantee.epsilon, 4)} at δ = {delta:g}", color=_VERMILION, fontweight="bold")
     highest = guarantee.epsilon
     if guarantee.epsilon < _AMPLIFIED * guarantee.plain_epsilon:
         others = [plain(replace(run, epochs=int(count)), delta).epsilon for count in epochs]
-        axes.stairs(others, edges, baseline=None, color=GREY, linewidth=1.3, linestyle=(0, (1, 1.4)))
+        axes.stairs(others, edges, baseline=None, color=_GREY, linewidth=1.3, linestyle=(0, (1, 1.4)))
         highest = others[-1]
         known = "if it is known who joined which step" if run.sampler.any_steps else "without shuffling"
         _tell(axes, 1, f"{rounded_up(highest, 4)} {known} (dotted)", color="#666666")

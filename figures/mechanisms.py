@@ -1,9 +1,9 @@
 """What it is worth to know the randomizer: the blanket of named mechanisms, and the bound for all of them."""
 
+from figures.figure import Axis, Curve, CurveFigure, pointwise
+from figures.gallery import figure
+from figures.palette import BLACK, GREEN, ORANGE, PURPLE, SKY, STRONG, VERMILION, Ink
 from shoal.amplification.amplify import amplify
-from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
-from shoal.figures.gallery import figure
-from shoal.figures.palette import BLACK, GREEN, ORANGE, PURPLE, SKY, STRONG, VERMILION, Ink
 from shoal.randomizers import (
     Categorical,
     HadamardResponse,

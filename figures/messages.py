@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shoal.figures.figure import Array, Axis, PaintedFigure, Piece
-from shoal.figures.gallery import figure
-from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, VERMILION, Ink
+from figures.figure import Array, Axis, PaintedFigure, Piece
+from figures.gallery import figure
+from figures.palette import BLACK, BLUE, GREEN, GREY, VERMILION, Ink
 from shoal.frequency.plan import plan
 
 __all__ = ["MessagesFigure", "messages"]

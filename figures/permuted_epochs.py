@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from shoal.figures.figure import Axis, Curve, CurveFigure, Dot, pointwise
-from shoal.figures.gallery import figure
-from shoal.figures.palette import BEST, BLUE, GREEN, GREY, VERMILION, Ink
+from figures.figure import Axis, Curve, CurveFigure, Dot, pointwise
+from figures.gallery import figure
+from figures.palette import BEST, BLUE, GREEN, GREY, VERMILION, Ink
 from shoal.sgd.bounds import plain
 from shoal.sgd.poisson import poisson_comparison
 from shoal.sgd.run import Run

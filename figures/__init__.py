@@ -1,6 +1,6 @@
 """The figures of the paper, redrawn with the tighter bounds of shoal."""
 
-from shoal.figures.figure import Figure
-from shoal.figures.gallery import FIGURES, draw
+from figures.figure import Figure
+from figures.gallery import FIGURES, draw
 
 __all__ = ["FIGURES", "Figure", "draw"]

@@ -2,11 +2,11 @@
 
 import math
 
+from figures.figure import Axis, Curve, CurveFigure, Mark, pointwise
+from figures.gallery import figure
+from figures.palette import BLUE, GREEN, VERMILION, Ink
 from shoal.amplification.amplify import amplify
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.figures.figure import Axis, Curve, CurveFigure, Mark, pointwise
-from shoal.figures.gallery import figure
-from shoal.figures.palette import BLUE, GREEN, VERMILION, Ink
 
 __all__ = ["tail"]
 
