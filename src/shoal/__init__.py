@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from shoal.amplification.amplify import amplify, compare
     from shoal.amplification.lower_bounds import lower_bound
     from shoal.auditing import Audit, audit
-    from shoal.bound_table import BoundTable
     from shoal.calibration import Calibration, calibrate
     from shoal.catalogue import Theorem, explain, theorems
     from shoal.composition.compose import compose
     from shoal.composition.ledger import Ledger
-    from shoal.curve import Comparison, PrivacyCurve
+    from shoal.curve import BoundTable, Comparison, PrivacyCurve
     from shoal.errors import (
         BudgetError,
         DamagedError,
@@ -160,13 +159,12 @@ _MODULES = {
     "shoal.amplification.amplify": ("amplify", "compare"),
     "shoal.amplification.lower_bounds": ("lower_bound",),
     "shoal.auditing": ("Audit", "audit"),
-    "shoal.bound_table": ("BoundTable",),
+    "shoal.curve": ("BoundTable", "Comparison", "PrivacyCurve"),
     "shoal.calibration": ("Calibration", "calibrate"),
     "shoal.catalogue": ("Theorem", "explain", "theorems"),
     "shoal.proofs.certificate": ("Certificate",),
     "shoal.composition.compose": ("compose",),
     "shoal.composition.ledger": ("Ledger",),
-    "shoal.curve": ("Comparison", "PrivacyCurve"),
     "shoal.errors": (
         "BudgetError",
         "DamagedError",

@@ -17,9 +17,9 @@ import shoal.collect
 import shoal.sgd
 from shoal.calibration import Spending, Stretch
 from shoal.charts import Chart
-from shoal.charts.chart_layout import laid_out
 from shoal.charts.label_positions import Box
 from shoal.charts.shown import Shown
+from shoal.charts.svg_writer import laid_out
 from shoal.collect import Result, Tally, Task
 from shoal.composition.budget import Budget
 from shoal.frequency.names import Names

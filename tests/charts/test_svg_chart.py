@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.charts import STYLE, Axis, Chart
-from shoal.charts.chart_layout import laid_out
 from shoal.charts.chart_parts import clipped, printable, samples
 from shoal.charts.label_positions import Box
+from shoal.charts.svg_writer import laid_out
 from shoal.errors import ParameterError
 
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -22,7 +22,7 @@ from figures import FIGURES, draw
 from figures.composed_rounds import through_renyi
 from figures.figure import Axis, Curve, CurveFigure, Dot
 from figures.palette import BLACK, Ink
-from shoal.charts.chart_layout import laid_out
+from shoal.charts.svg_writer import laid_out
 from shoal.errors import MissingExtraError, ParameterError
 
 CENTRAL = [

@@ -8,9 +8,8 @@ from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
 from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
 from shoal.assumptions import APPROXIMATE, Assumption
-from shoal.bound_table import BoundTable
 from shoal.checks import Number, known, non_negative, probability, whole
-from shoal.curve import Comparison, PrivacyCurve
+from shoal.curve import BoundTable, Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
 from shoal.lazy_names import gather
 from shoal.lower_limit import LowerBound

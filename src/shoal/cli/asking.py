@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 
 from cyclopts import Parameter
 
-from shoal.bound_table import BoundTable
 from shoal.cli.files import CertificateFile, LedgerOption, certified, opened, text_of
 from shoal.cli.options import Bound, Count, Flag, Json, Method, Number, RandomizerName, Rounds
 from shoal.cli.output import print_answer, show
 from shoal.cli.pictures import check_plot, draw, save_plot
-from shoal.curve import PrivacyCurve
+from shoal.curve import BoundTable, PrivacyCurve
 from shoal.questions.parameters import USUAL_DELTA
 from shoal.questions.question import Answer, Question, question
 from shoal.questions.question import Parameter as Asked

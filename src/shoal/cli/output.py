@@ -12,9 +12,8 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from shoal.bound_table import BoundTable
 from shoal.catalogue import KINDS, Theorem
-from shoal.curve import PrivacyCurve
+from shoal.curve import BoundTable, PrivacyCurve
 from shoal.digits import exactly, input_down, input_up, rounded_down, rounded_up
 from shoal.documentation import SITE, linked
 

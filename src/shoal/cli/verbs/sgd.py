@@ -5,8 +5,7 @@ from shoal.cli.asking import asking
 from shoal.cli.files import CertificateFile, certified
 from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import show
-from shoal.cli.sampling import Sampling
-from shoal.cli.train_output import print_run
+from shoal.cli.train_output import Sampling, print_run
 from shoal.questions.sgd import sgd as question
 
 __all__ = ["sgd"]
