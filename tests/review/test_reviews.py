@@ -237,8 +237,8 @@ def test_a_notice_is_in_plain_words() -> None:
 
 def test_every_assumption_of_a_certificate_has_plain_words() -> None:
     """A notice never has to fall back on a text with symbols."""
-    values = [each for each in vars(assumptions).values() if isinstance(each, assumptions.Assumption | tuple)]
-    every = {one for each in values for one in (each if isinstance(each, tuple) else (each,))}
+    values = [each if isinstance(each, tuple) else (each,) for each in vars(assumptions).values()]
+    every = {one for each in values for one in each if isinstance(one, assumptions.Assumption)}
     uncertified = {assumptions.OF_EACH, assumptions.KEPT_STEP}
     assert {each for each in every if each.plain is None} == uncertified
 
