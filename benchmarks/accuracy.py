@@ -22,9 +22,9 @@ from typing import IO, Any, NamedTuple
 
 from benchmarks.accuracy_trainings import task
 from benchmarks.training import ALONE, ENVIRONMENT, ROOT
+from figures.palette import BLACK, BLUE, GREEN, GREY, VERMILION, Ink
 from shoal import sgd
 from shoal.charts.label_positions import stacked
-from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, VERMILION, Ink
 from shoal.progress import progress
 
 __all__ = ["accuracy"]

@@ -52,7 +52,7 @@ def latency(page: Page, name: str, times: int) -> tuple[list[float], list[float]
         assert answer.status == 200, body
         asked = question(name)
         arguments, began = asked.read(texts), time.process_time()
-        facts = asked.function(**arguments).facts
+        facts = asked(**arguments).facts
         own.append(1e3 * (time.process_time() - began))
         assert json.loads(body) == facts
     connection.close()

@@ -51,13 +51,6 @@ def _guarantees(story: Story) -> None:
     )
     story.say("If it is known what they run, the answer is tighter:")
     story.run("amplify --randomizer subset-selection --categories 50 --local-epsilon 2 --reports 1e6")
-    story.say("A figure of the paper, beside our curves (shoal figures draws them all):")
-    story.run(f"figures central-large --output {folder}")
-    story.shows(
-        "central-large.png",
-        "A figure of Feldman, McMillan and Talwar, drawn again: the central ε against the number of reports, each with "
-        "ε₀ = 6, beside bounds that came before and after, and what no bound can go below.",
-    )
     story.say("And a proof that a reviewer can check again, without trusting floating point:")
     path = folder / "certificate.json"
     with story.printed(">>> shoal.amplify(local_epsilon=1, reports=10_000).certify(delta=1e-6)"):

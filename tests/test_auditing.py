@@ -1,5 +1,6 @@
 """Audits: no honest mechanism is accused, planted faults are caught, and shuffled reports keep what is promised."""
 
+import dataclasses
 import json
 import math
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+import shoal
 import shoal.cli.verbs.audit
 from shoal import Laplace, ParameterError, RandomizedResponse, Rappor, Simulation, SubsetSelection, UnaryEncoding
-from shoal.auditing import Audit, audit, probability_above, probability_below
+from shoal.auditing import Audit, ProtocolAudit, audit, probability_above, probability_below
 from shoal.cli.app import app
 from shoal.mechanisms import kinds
 from shoal.mechanisms.categorical import Categorical
+from shoal.mechanisms.coins import Coins
+from shoal.mechanisms.mechanism import Reports
 from shoal.mechanisms.one_bit_mean import OneBitMean
 from tests.exhaustive import representative
 
@@ -341,3 +345,83 @@ def test_a_guarantee_that_is_too_small_is_caught(wrong: shoal.PrivacyCurve) -> N
         for bound, epsilon in zip(least_deltas(made, *pair, epsilons, 5), epsilons, strict=True)
     ]
     assert any(seen)
+
+
+_RESPONSE = shoal.RandomizedResponse(categories=3, local_epsilon=6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "people", "delta"),
+    [
+        (shoal.Covered(categories=5, fill=0.5), 100, 1e-3),
+        (shoal.Covered(categories=3, slots=2, fill=1), 10, 1e-2),
+        (shoal.Covered(categories=3, fill=1, response=_RESPONSE), 20, 1e-3),
+        (shoal.Dummies(categories=4, epsilon=1, limit=27), 3, 1e-6),
+        (shoal.Dummies(categories=4, epsilon=2, limit=4), 1, 0.05),
+        pytest.param(
+            shoal.SplitAndMix.fitted(epsilon=1, delta=1e-3, honest=20, people=20),
+            20,
+            1e-3,
+            marks=pytest.mark.exhaustive,
+        ),
+    ],
+)
+def test_what_holds_passes_and_more_than_half_of_it_is_found(
+    mechanism: shoal.Covered | shoal.Dummies | shoal.SplitAndMix, people: int, delta: float
+) -> None:
+    """The bound is wrong once in a thousand runs, and the seed is fixed."""
+    result = shoal.audit(mechanism, people=people, delta=delta, trials=100_000, simulation=Simulation(seed=3))
+    assert isinstance(result, ProtocolAudit) and result.passed
+    assert result.claimed / 2 < result.lower <= result.claimed < np.inf
+    assert "central ε ≥" in repr(result) and result.to_dict()["people"] == people
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Absent(shoal.Covered):
+    """Covers that promise all slots, and leave half of them empty."""
+
+    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        bundles = super().report(values, coins)
+        bundles[::2, 1:] = self.null
+        return bundles
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Twice(shoal.Dummies):
+    """Dummies whose noise is half of what it should be: the mean of two draws over the same messages has less."""
+
+    def noise(self, coins: Coins, count: int) -> NDArray[np.int64]:
+        return super().noise(coins, count) // 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Missing(shoal.SplitAndMix):
+    """Shares of noise for twice as many people as there are."""
+
+    def noise(self, coins: Coins, count: int) -> NDArray[np.int64]:
+        noise = super().noise(coins, count)
+        noise[1::2] = 0
+        return noise
+
+
+@pytest.mark.slow
+def test_missing_shares_of_noise_are_found() -> None:
+    fitted = shoal.SplitAndMix.fitted(epsilon=1, delta=1e-3, honest=20, people=20)
+    fields = {each.name: getattr(fitted, each.name) for each in dataclasses.fields(fitted) if each.init}
+    result = shoal.audit(_Missing(**fields), people=20, delta=1e-3, trials=20_000, simulation=Simulation(seed=4))
+    assert not result.passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [_Absent(categories=2, fill=0.99), _Twice(categories=2, epsilon=1, limit=30)])
+def test_planted_faults_are_found(mechanism: shoal.Covered | shoal.Dummies) -> None:
+    result = shoal.audit(mechanism, people=60, delta=1e-3, trials=200_000, simulation=Simulation(seed=4))
+    assert not result.passed and "VIOLATION" in repr(result)
+
+
+def test_bad_arguments_are_refused() -> None:
+    made = shoal.Covered(categories=3, fill=0.5)
+    for arguments in ({"first": 1, "second": 1}, {"first": 7}, {"people": 0}, {"delta": 2}):
+        with pytest.raises(shoal.ParameterError):
+            shoal.audit(made, trials=2000, **arguments)  # type: ignore[arg-type]

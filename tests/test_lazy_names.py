@@ -1,4 +1,4 @@
-"""Public names are loaded when they are used: they are written down once, and importing loads nothing."""
+"""Public names are loaded when they are used, and files of a folder are imported by the ends of their names."""
 
 import ast
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 import shoal
 from shoal import collect
-from shoal.lazy_names import lazy_names
+from shoal.lazy_names import gather, lazy_names
 
 
 @pytest.mark.parametrize("package", [shoal, collect])
@@ -85,3 +85,16 @@ def test_an_error_of_ours_is_not_taken_for_a_missing_library(tmp_path: Path, mon
     with pytest.raises(ModuleNotFoundError, match="is_not_there") as told:
         load("Thing")
     assert not isinstance(told.value, shoal.MissingExtraError)
+
+
+def test_only_files_with_the_suffix_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "gathered_here"
+    folder.mkdir()
+    for name in ("__init__", "one_claim", "two_claim", "other"):
+        (folder / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    gather("gathered_here", suffix="_claim")
+    imported = {name for name in sys.modules if name.startswith("gathered_here.")}
+    assert imported == {"gathered_here.one_claim", "gathered_here.two_claim"}
+    for name in (*imported, "gathered_here"):
+        monkeypatch.delitem(sys.modules, name)

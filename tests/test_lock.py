@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from shoal.lock import locked
+from shoal.durable_file import locked
 
 COUNT = """
 import sys
 from pathlib import Path
-from shoal.lock import locked
+from shoal.durable_file import locked
 lock, number = map(Path, sys.argv[1:])
 for _ in range(200):
     with locked(lock):

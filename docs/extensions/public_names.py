@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import Any
 
 import shoal
-from shoal.questions.question import NAMES
+from shoal.questions.question import names as questions
+from shoal.questions.setting import Setting
 
 __all__ = ["PublicName", "packages", "public_names"]
 
@@ -42,7 +43,7 @@ class PublicName:
             return "exception" if issubclass(self.value, BaseException) else "class"
         if inspect.ismodule(self.value):
             return "module"
-        return "function" if inspect.isroutine(self.value) else "data"
+        return "function" if inspect.isroutine(inspect.unwrap(self.value)) else "data"
 
     @property
     def summary(self) -> str:
@@ -70,7 +71,8 @@ def public_names() -> list[PublicName]:
     for package in packages():
         content = import_module(package)
         if package == "shoal.questions":
-            exported = [(f"{name}.{name}", getattr(import_module(f"{package}.{name}"), name)) for name in NAMES]
+            exported = [(f"{name}.{name}", getattr(import_module(f"{package}.{name}"), name)) for name in questions()]
+            exported.append(("setting.Setting", Setting))
         else:
             exported = [(name, getattr(content, name)) for name in content.__all__]
         for name, value in exported:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from shoal.amplification.lower_bounds import lower_bound as lower_bound
     from shoal.auditing import Audit as Audit
     from shoal.auditing import audit as audit
-    from shoal.bound_table import BoundTable as BoundTable
     from shoal.calibration import Calibration as Calibration
     from shoal.calibration import calibrate as calibrate
     from shoal.catalogue import Theorem as Theorem
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from shoal.catalogue import theorems as theorems
     from shoal.composition.compose import compose as compose
     from shoal.composition.ledger import Ledger as Ledger
+    from shoal.curve import BoundTable as BoundTable
     from shoal.curve import Comparison as Comparison
     from shoal.curve import PrivacyCurve as PrivacyCurve
     from shoal.errors import BudgetError as BudgetError

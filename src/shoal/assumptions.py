@@ -1,8 +1,4 @@
-"""What guarantees assume, as values: the catalogue, curves, certificates, reviews and privacy notices share them.
-
-Programs compare assumptions and their topics, never their words. The words are not free to change, however:
-a certificate carries the texts of its assumptions, and reading it compares them with these.
-"""
+"""What guarantees assume, and the theorems that certificates name and the catalogue cites, in words."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -11,12 +7,15 @@ __all__ = [
     "ADAPTIVE",
     "ANYWHERE",
     "APPROXIMATE",
+    "BLANKET",
     "CHOSEN",
     "CLIPPED",
+    "CLONES",
     "COINS",
     "COLLUDE",
     "COVERS",
     "DECOMPOSES",
+    "DECOMPOSITION",
     "DESCRIBED",
     "DUMMIES",
     "EPOCHS",
@@ -24,6 +23,7 @@ __all__ = [
     "FRESH",
     "INDEPENDENT",
     "KEPT_STEP",
+    "LOSSES",
     "OF_EACH",
     "ONE_BIT",
     "ONE_EXAMPLE",
@@ -32,7 +32,16 @@ __all__ = [
     "PURE",
     "RATIOS",
     "REPLACE",
+    "SHARPER",
     "SPLIT_AND_MIX",
+    "STRONG",
+    "SWAP_CHAINS",
+    "THEOREM_D",
+    "THEOREM_M",
+    "THEOREM_O",
+    "THEOREM_V",
+    "TRAINING",
+    "TWO_RATIOS",
     "Assumption",
     "Topic",
     "shuffled",
@@ -281,3 +290,61 @@ EPOCHS = Assumption(
     Topic.EPOCHS,
     "the number of passes over the data was settled beforehand, or is the most that may be made",
 )
+
+
+STRONG = (
+    "Theorem S of shoal (docs/theory/strong-clones.md); statement due to Feldman, McMillan and Talwar, "
+    "arXiv 2208.04591 (SODA 2023), whose erratum restricts it"
+)
+SHARPER = (
+    "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (n − 1)(2δ₀/e^ε₀)(1 + e^ε) + δ₀ (docs/theory/approximate.md), or the "
+    "lowest chord in e^ε from an ε′ ≤ ε to (ε₀, δ₀)"
+)
+CLONES = (
+    "Theorem 3.2, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)",
+    "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (e^ε + 1)(1 + e^−ε₀/2)·n·δ₀ (the paper's theorem on approximate DP), or "
+    "the lowest chord in e^ε from an ε′ ≤ ε to (ε₀, δ₀)",
+)
+TWO_RATIOS = "Theorem S with two ratios (docs/theory/strong-clones.md, section 9)"
+DECOMPOSITION = "Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)"
+THEOREM_V = "Theorem V of shoal (docs/theory/several-messages.md)"
+THEOREM_D = "Theorem D of shoal (docs/theory/several-messages.md)"
+THEOREM_M = "Theorem M of shoal (docs/theory/several-messages.md)"
+SWAP_CHAINS = "Theorem N of shoal (docs/theory/tighter.md), or Theorem S where that is below"
+BLANKET = "Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)"
+THEOREM_O = f"Theorem O of shoal (docs/theory/one-bit.md), or {BLANKET}, where that is below"
+LOSSES = (
+    "the sum of the privacy losses of all rounds, discretised and rounded to the safe side (docs/theory/composition.md)"
+)
+
+_SHUFFLED_RUN = (CLIPPED, PERMUTED, ONE_EXAMPLE, EPOCHS)
+TRAINING: dict[str, tuple[str, tuple[Assumption, ...]]] = {
+    "gaussian-clones": ("Theorem G, the clones of a Gaussian (docs/theory/sgd.md)", _SHUFFLED_RUN),
+    "representatives": ("Theorem R, representatives of every batch (docs/theory/samplers.md)", _SHUFFLED_RUN),
+    "strong-clones": (
+        "the sharper theorem on approximate DP with the strong clones pair (docs/theory/approximate.md)",
+        _SHUFFLED_RUN,
+    ),
+    "clones": (
+        "the theorem on approximate DP of Feldman, McMillan and Talwar, arXiv 2012.12803, with their clones pair",
+        _SHUFFLED_RUN,
+    ),
+    "two-ratios": (
+        "the sharper theorem on approximate DP, with a ratio for one example and one for all elements "
+        "(docs/theory/approximate.md)",
+        _SHUFFLED_RUN,
+    ),
+    "allocation": (
+        "Theorem A, participation that is independent of the others (docs/theory/samplers.md)",
+        (CLIPPED, ONE_STEP, INDEPENDENT, EPOCHS),
+    ),
+    "poisson": (
+        "Theorem A, participation that is independent of the others, with coins (docs/theory/samplers.md)",
+        (CLIPPED, COINS, INDEPENDENT, EPOCHS),
+    ),
+    "plain": (
+        "one Gaussian mechanism an epoch (Balle and Wang, arXiv 1805.06530), whatever the order",
+        (CLIPPED, ONE_EXAMPLE, EPOCHS),
+    ),
+}
+"""Bounds of a run of noisy SGD: the theorem, and what it assumes."""

@@ -9,8 +9,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.digits import advice
 from shoal.errors import ParameterError
-from shoal.numerals import advice
 
 __all__ = [
     "MOST_REPORTS",

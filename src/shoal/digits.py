@@ -1,12 +1,173 @@
-"""Numbers as text, cut to a few digits on the safe side: a guarantee is rounded up, a lower limit down.
+"""Numbers as text: read as people write them, and written with a few digits on the safe side."""
 
-A number that a user types into a later command is rounded to the side on which it still works there:
-ε₀ down, noise up.
-"""
-
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["exactly", "input_down", "input_up", "rounded_down", "rounded_up"]
+from shoal.errors import ParameterError
+
+__all__ = [
+    "advice",
+    "count_in",
+    "exactly",
+    "grouped",
+    "input_down",
+    "input_up",
+    "is_number",
+    "number_in",
+    "rounded_down",
+    "rounded_up",
+    "seconds_in",
+]
+
+_MINUS = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d", "-"))
+_GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
+_UNDERSCORED = re.compile(r"[+-]?[0-9]{1,3}(_[0-9]{3})+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_POINTED = re.compile(r"([+-]?[1-9][0-9]{0,2}\.[0-9]{3})([eE][+-]?0+)?")
+_LENGTH = re.compile(r"(.*[0-9.])([smhd]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def grouped(text: str) -> bool:
+    """Tell whether commas stand between groups of exactly three digits, and nowhere else.
+
+    Examples
+    --------
+    >>> [grouped(text) for text in ("10,000", "1,000,000", "0,500", "10,00", "1,000.5")]
+    [True, True, False, False, False]
+    """
+    return _GROUPED.fullmatch(text.strip()) is not None
+
+
+def advice(text: str) -> str:
+    """Return what to write instead of a number with a comma, or with another dash than the minus; else nothing.
+
+    Examples
+    --------
+    >>> advice("0,5")
+    '; a comma is not a decimal point: write 0.5'
+    >>> advice("1,000")
+    '; a comma is not a decimal point: write 1.000, or 1_000 if thousands are meant'
+    >>> advice("−1")
+    '; its minus is the character U+2212, and not the one on the keyboard: write -1'
+    >>> advice("ten")
+    ''
+    """
+    text = text.strip()
+    plain = text.translate(_MINUS)
+    meant = _with_point(plain)
+    if not is_number(meant):
+        return ""
+    if plain != text:
+        dash = next(letter for letter, other in zip(text, plain, strict=True) if letter != other)
+        return f"; its minus is the character U+{ord(dash):04X}, and not the one on the keyboard: write {meant}"
+    if "," not in text:
+        return ""
+    thousands = f", or {text.replace(',', '_')} if thousands are meant" if grouped(text) else ""
+    return f"; a comma is not a decimal point: write {meant}{thousands}"
+
+
+def _with_point(text: str) -> str:
+    """Return a number with the last of its points and commas as the decimal point, if that is what it can be."""
+    if text.count(",") > 1 and "." not in text:
+        return text.replace(",", "_") if grouped(text) else ""
+    last = max(text.rfind("."), text.rfind(","))
+    return text if last < 0 else re.sub("[.,]", "", text[:last]) + "." + text[last + 1 :]
+
+
+def is_number(text: str) -> bool:
+    """Tell whether Python takes the text for a number; 0_5 is one too, and so this is not the last word."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def number_in(text: str, name: str, *, such_as: str = "0.5, 1e-6 or 10_000") -> float:
+    """Return the number in a text, in which there may be no comma.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+    name : str
+        What it is for, as an error calls it.
+    such_as : str
+        How it may be written.
+
+    Examples
+    --------
+    >>> number_in("0.5", "epsilon"), number_in("10_000", "epsilon")
+    (0.5, 10000.0)
+    >>> number_in("0,5", "epsilon")
+    Traceback (most recent call last):
+    shoal.errors.ParameterError: epsilon must be a number such as 0.5, 1e-6 or 10_000, got '0,5'; a comma is not a \
+decimal point: write 0.5
+    """
+    # Python itself would take 0_5 for 5.
+    if is_number(text) and ("_" not in text or _UNDERSCORED.fullmatch(text.strip())):
+        return float(text)
+    raise ParameterError(f"{name} must be a number such as {such_as}, got {text!r}{advice(text)}", name)
+
+
+def count_in(text: str, name: str) -> float:
+    """Return the count in a text, in which commas may stand between groups of exactly three digits.
+
+    That it is whole, and large enough, is for `shoal.checks.whole` to say.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+    name : str
+        What it is for, as an error calls it.
+
+    Examples
+    --------
+    >>> count_in("1,000,000", "reports"), count_in("1e6", "reports")
+    (1000000.0, 1000000.0)
+    >>> count_in("10.000", "reports")
+    Traceback (most recent call last):
+    shoal.errors.ParameterError: reports must be a whole number, and 10.000 is 10 to some and 10,000 to others: write \
+it without the point
+    """
+    if grouped(text):
+        return float(text.replace(",", ""))
+    if pointed := _POINTED.fullmatch(text.strip()):
+        both = f"{float(text):g} to some and {int(pointed[1].replace('.', '')):,} to others"
+        raise ParameterError(
+            f"{name} must be a whole number, and {text.strip()} is {both}: write it without the point", name
+        )
+    return number_in(text, name, such_as="10000, 10_000, 10,000 or 1e4")
+
+
+def seconds_in(text: str, name: str) -> float:
+    """Return how many seconds there are in a time such as 90, 90s, 10m, 1.5h or 7d.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+    name : str
+        What it is for, as an error calls it.
+
+    Examples
+    --------
+    >>> seconds_in("24h", "round"), seconds_in("1.5h", "round")
+    (86400.0, 5400.0)
+    >>> seconds_in("1,5h", "round")
+    Traceback (most recent call last):
+    shoal.errors.ParameterError: round must be a number of seconds, or such as 10m, 24h or 7d; got '1,5h'; a comma is \
+not a decimal point: write 1.5h
+    """
+    result = _LENGTH.fullmatch(text.strip().lower())
+    try:
+        if result is not None:
+            return count_in(result[1], name) * _UNITS[result[2]]
+    except ParameterError:
+        pass
+    hint = advice(result[1]) + result[2] if result is not None and advice(result[1]) else ""
+    raise ParameterError(f"{name} must be a number of seconds, or such as 10m, 24h or 7d; got {text!r}{hint}", name)
 
 
 def _rounded(value: float | str, digits: int, rounding: str) -> str:

@@ -1,6 +1,6 @@
-"""Public names that are loaded when they are first used, so that importing a package costs next to nothing.
+"""Modules that are imported when they are needed: public names, and files of a folder that register what they have.
 
-A package lists its names once, for type checkers: as imports under ``if TYPE_CHECKING``, each in the form
+A package lists its public names once, for type checkers: as imports under ``if TYPE_CHECKING``, each in the form
 ``from shoal.errors import ShoalError as ShoalError``. What is written there is read when a name is first looked up.
 """
 
@@ -9,8 +9,9 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import iter_modules
 
-__all__ = ["lazy_names"]
+__all__ = ["gather", "lazy_names"]
 
 
 def lazy_names(package: str, *, extra: str | None = None) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -65,3 +66,25 @@ def _homes(package: str) -> dict[str, str]:
     blocks = (node.body for node in ast.parse(source).body if isinstance(node, ast.If))
     imports = (node for block in blocks for node in block if isinstance(node, ast.ImportFrom))
     return {each.name: str(node.module) for node in imports for each in node.names}
+
+
+def gather(folder: str, *, suffix: str = "") -> None:
+    """Import the files of a package whose names have this suffix, so that they register what they have.
+
+    Parameters
+    ----------
+    folder : str
+        The name of the package.
+    suffix : str
+        How the names of the files end; all of them are imported if it is empty.
+
+    Examples
+    --------
+    >>> gather("shoal.proofs", suffix="_claim")
+    >>> import sys
+    >>> "shoal.proofs.clone_claim" in sys.modules
+    True
+    """
+    for module in iter_modules(import_module(folder).__path__):
+        if module.name.endswith(suffix):
+            import_module(f"{folder}.{module.name}")

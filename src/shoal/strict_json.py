@@ -10,8 +10,8 @@ from contextlib import suppress
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, NoReturn, get_args
 
+from shoal.digits import advice
 from shoal.errors import FormatError
-from shoal.numerals import advice
 
 __all__ = ["Fields", "parsed", "read_fields", "short_reason", "shortened"]
 

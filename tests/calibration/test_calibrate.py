@@ -515,7 +515,8 @@ def test_picture() -> None:
     heights = [*done.get_ydata(), *later.get_ydata()[1:]]
     assert all(after > before for before, after in pairwise(heights))
     assert max(heights) > 0.2
-    texts = " ".join(text.get_text() for text in axes.texts)
+    texts = " ".join(text.get_text() for text in [*axes.texts, *axes.get_legend().get_texts()])
+    texts += axes.get_title("left")
     assert f"spent after {spending.affordable:,} rounds" in texts and "ε = 0.095" in texts and texts.count("δ = ") == 1
     for words in (
         "any randomizer, ε₀ = 2 to 4, n = 1,000,000, δ = 1e-06",
@@ -523,12 +524,9 @@ def test_picture() -> None:
         "budget ε = 0.2",
     ):
         assert words in texts
-    assert axes.get_legend() is None
     survey = shoal.amplify(shoal.RandomizedResponse(categories=20, local_epsilon=2), reports=50_000)
     alone = Spending((Stretch(survey, 9),), 1e-6).plot()
-    assert "randomized response over 20 categories, ε₀ = 2, n = 50,000, δ = 1e-06" in [
-        text.get_text() for text in alone.texts
-    ]
+    assert "randomized response over 20 categories, ε₀ = 2, n = 50,000, δ = 1e-06" in alone.get_title("left")
     assert math.isclose(alone.get_xlim()[1], 9 * 1.02)
 
 

@@ -17,9 +17,9 @@ import shoal.collect
 import shoal.sgd
 from shoal.calibration import Spending, Stretch
 from shoal.charts import Chart
-from shoal.charts.chart_layout import laid_out
 from shoal.charts.label_positions import Box
 from shoal.charts.shown import Shown
+from shoal.charts.svg_writer import laid_out
 from shoal.collect import Result, Tally, Task
 from shoal.composition.budget import Budget
 from shoal.files.names import Names
@@ -203,7 +203,7 @@ def test_every_result_has_a_picture_with_numbers_and_free_labels(kind: type) -> 
         assert one.box.inside(Box(0, 0, chart.width, chart.pixels_high))
         assert not any(one.box.overlaps(two.box) for two in texts[index + 1 :])
     axes = result.plot()
-    assert axes.get_title()
+    assert axes.get_title("left")
     other = axes.figure.add_subplot()
     assert result.plot(other) is other
 

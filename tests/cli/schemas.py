@@ -1,6 +1,7 @@
 """The JSON schemas of what the verbs print, in docs/schemas: which verb has which, and whether an output fits."""
 
 import copy
+import inspect
 import json
 import sys
 from functools import cache
@@ -9,6 +10,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from shoal.documentation import SITE
+from shoal.questions.question import Question
 from tests.cli.verbs import verbs
 
 if TYPE_CHECKING:
@@ -20,13 +22,13 @@ FOLDER = Path(__file__).parents[2] / "docs" / "schemas"
 
 
 @cache
-def verbs_with_json() -> dict[CodeType, str]:
-    """Return the names of the verbs that have --json, by the code that runs them."""
+def verbs_with_json() -> dict[str, CodeType]:
+    """Return the code that runs each verb that has --json, by its name; verbs that are made from questions have one."""
     found = {}
     for path, verb in verbs().items():
         if any("--json" in argument.names for argument in verb.assemble_argument_collection()):
             assert verb.default_command is not None
-            found[verb.default_command.__code__] = "-".join(path)
+            found["-".join(path)] = inspect.unwrap(verb.default_command).__code__
     return found
 
 
@@ -45,8 +47,10 @@ def printing() -> str | None:
     """Return the name of the verb that is running, from the code that waits for this to return."""
     frame = sys._getframe()
     while frame is not None:
-        if frame.f_code in verbs_with_json():
-            return verbs_with_json()[frame.f_code]
+        names = [name for name, code in verbs_with_json().items() if code is frame.f_code]
+        if names:
+            asked = frame.f_locals.get("asked")
+            return asked.name if isinstance(asked, Question) else names[0]
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

@@ -22,7 +22,7 @@ import pytest
 import shoal
 from shoal.calibration.target import ROOM
 from shoal.charts.svg_chart import Chart
-from shoal.cli import main, tables
+from shoal.cli import main, pictures
 from shoal.cli.verbs.shuffler import open_warning
 from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.round_state import record
@@ -610,7 +610,7 @@ def test_a_picture_says_what_it_shows(
     def noted(_: object, chart: Chart, **__: object) -> None:
         titles.extend([chart.title, chart.note])
 
-    monkeypatch.setattr(tables, "save_plot", noted)
+    monkeypatch.setattr(pictures, "save_plot", noted)
     assert run(capsys, f"analyst estimate {options} --plot all.png --top 2")[0] == 0
     assert titles == ["$ or $x^$? Round 1", "3 valid reports, ε = 39.9962 at δ = 1e-06; the top 2 of 3"]
     monkeypatch.undo()

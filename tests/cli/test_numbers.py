@@ -9,7 +9,7 @@ import pytest
 import shoal
 from shoal.cli import main
 from shoal.cli.app import loaded
-from shoal.numerals import count_in, number_in, seconds_in
+from shoal.digits import count_in, number_in, seconds_in
 from tests.cli.commands import refused
 from tests.cli.verbs import filled, numeric_options, options, verbs
 from tests.exhaustive import amount, representative

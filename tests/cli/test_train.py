@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shoal.cli import train_output
 from shoal.errors import MissingExtraError
-from shoal.figures import private_training
 from shoal.mechanisms.coins import Simulation
 from shoal.sgd.guarantees import LABELS, guarantee
 from shoal.sgd.local import LocalLogisticRegression
@@ -268,7 +268,7 @@ def test_what_can_not_be_drawn_is_not_trained(
     def missing() -> None:
         raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"')
 
-    monkeypatch.setattr(private_training, "check_drawing", missing)
+    monkeypatch.setattr(train_output, "check_drawing", missing)
     assert "shoal-dp[plot]" in refused(capsys, f"train people.csv {OPTIONS} --output model.npz --plot curve.png")
     assert not Path("model.npz").exists()
 
@@ -423,7 +423,7 @@ def test_the_curve_of_many_epochs() -> None:
         Run(examples=1000, batch_size=100, noise_multiplier=50, epochs=60, sampling="fixed-order"), delta=1e-6
     )
     curve = [(step, 1 / (1 + step)) for step in range(0, 600, 6)]
-    axes = private_training.training_curve(found, curve, held_out=False)
+    axes = train_output.training_curve(found, curve, held_out=False)
     above, below = axes.figure.axes
     assert above is axes
     heights = below.patches[-1].get_data().values
@@ -434,8 +434,6 @@ def test_the_curve_of_many_epochs() -> None:
     raw, smoothed = above.lines
     assert raw.get_ydata().tolist() == [loss for _, loss in curve]
     assert np.abs(np.diff(smoothed.get_ydata())).max() < np.abs(np.diff(raw.get_ydata())).max()
-    private_training.training_curve(found, [], held_out=False)
-    (line, dot), _ = (
-        panel.lines for panel in private_training.training_curve(found, curve[:5], held_out=True).figure.axes
-    )
+    train_output.training_curve(found, [], held_out=False)
+    (line, dot), _ = (panel.lines for panel in train_output.training_curve(found, curve[:5], held_out=True).figure.axes)
     assert (len(line.get_xdata()), len(dot.get_xdata())) == (4, 1)

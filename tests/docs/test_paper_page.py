@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from figures.gallery import FIGURES
 from shoal.amplification.amplify import proven_bounds
-from shoal.figures.gallery import FIGURES
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = (_ROOT / "docs/paper.md").read_text(encoding="utf-8")

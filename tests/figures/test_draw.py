@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
-from shoal.charts.chart_layout import laid_out
+import shoal
+from figures import FIGURES, draw
+from figures.composed_rounds import through_renyi
+from figures.figure import Axis, Curve, CurveFigure, Dot
+from figures.palette import BLACK, Ink
+from shoal.charts.svg_writer import laid_out
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.figures import FIGURES, draw
-from shoal.figures.figure import Axis, Curve, CurveFigure, Dot
-from shoal.figures.palette import BLACK, Ink
 
 CENTRAL = [
     "BKMTT'20 (comparison only)",
@@ -383,3 +386,12 @@ def test_dummies_are_as_good_as_a_curator_and_covers_better_than_one_message(fol
         ]
         assert ordered(rows, *names)
     assert float(rows[1]["covers, against epsilon"]) < float(rows[1]["one message, against epsilon"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("local_epsilon", "rounds"), [(1.0, 10), (4.0, 1000)])
+def test_ladder_is_close_to_the_best_order(local_epsilon: float, rounds: int) -> None:
+    curve = shoal.amplify(local_epsilon=local_epsilon, reports=1_000, bound="clones")
+    best = curve.repeated(rounds, method="renyi").epsilon(1e-6)
+    (ladder,) = through_renyi(curve, np.array([float(rounds)]))
+    assert best * (1 - 1e-6) <= ladder <= best * 1.006

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 import shoal
-from shoal.figures import draw
-from shoal.figures.histogram import histogram
+from figures import draw
+from figures.histogram import histogram
 
 FIGURE = histogram()
 NUMBERS = 5

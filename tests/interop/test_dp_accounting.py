@@ -12,8 +12,8 @@ from flint import arb, ctx
 import shoal
 from shoal.composition.central_curve import CentralCurve
 from shoal.interop.dp_accounting import from_event, from_loss_distribution
-from shoal.listed_profile import ListedProfile
-from shoal.review.ledger_review import ledger_review
+from shoal.privacy_profile import ListedProfile
+from shoal.review.sources import ledger_review
 
 dpa = pytest.importorskip("dp_accounting")
 pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")

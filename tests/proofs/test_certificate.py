@@ -247,10 +247,8 @@ def test_the_room_needs_no_evaluator() -> None:
         "assumptions",
         "errors",
         "strict_json",
-        "numerals",
-        "folder_modules",
+        "digits",
         "lazy_names",
-        "statements",
     }
 
 

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 import shoal
-from shoal.assumptions import SPLIT_AND_MIX
+from shoal.assumptions import SPLIT_AND_MIX, THEOREM_M
 from shoal.pairs.discrete_laplace import DECAYS, MixProfile
 from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import claim_from
 from shoal.proofs.several_messages_claim import MixClaim
-from shoal.statements import THEOREM_M
 from tests.exhaustive import representative
 
 _GROWTHS = (Fraction(1), Fraction(5, 4), Fraction(3, 2), Fraction(3))

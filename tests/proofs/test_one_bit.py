@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import shoal
+from shoal.assumptions import BLANKET, THEOREM_O
 from shoal.mechanisms.coins import logarithm_above
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.one_bit_claim import BitSums, OneBitClaim
-from shoal.statements import BLANKET, THEOREM_O
 
 
 def counted(chances: list[Fraction]) -> list[Fraction]:

@@ -12,9 +12,8 @@ from typing import Any
 from shoal.collect.round_state import KEPT_ROUNDS, Record, Round, State
 from shoal.collect.store import Store
 from shoal.collect.task import Task
-from shoal.durable_file import whole_file
+from shoal.durable_file import locked, whole_file
 from shoal.errors import DamagedError, ParameterError
-from shoal.lock import locked
 
 
 class JsonStore(Store, schemes=["json"]):

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from shoal import figures
-from shoal.figures import FIGURES, draw, gallery
+import figures
+from figures import FIGURES, draw, gallery
 
 _FIGURE = '''
 """A toy: a straight line."""
 
-from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
-from shoal.figures.gallery import figure
-from shoal.figures.palette import BEST
+from figures.figure import Axis, Curve, CurveFigure, pointwise
+from figures.gallery import figure
+from figures.palette import BEST
 
 
 @figure("line")
@@ -46,7 +46,7 @@ def test_a_figure_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         written = draw(["line"], output=tmp_path / "drawn", processes=1)
         assert [path.name for path in written] == ["line.png", "line.svg", "line.csv"]
     finally:
-        sys.modules.pop("shoal.figures.line", None)
+        sys.modules.pop("figures.line", None)
     assert len(list(source.glob("*.py"))) == 1
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,12 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.errors import FormatError, ParameterError
-from shoal.questions.named_text import NamedText
+from shoal.questions.parameters import NamedText
 from shoal.questions.verify import verify
 from shoal.review import Review
-from shoal.review.html_page import BLOCK
-from shoal.review.review_document import MOST_REVIEW_BYTES, is_review, proved_sentence
+from shoal.review.review_document import BLOCK, MOST_REVIEW_BYTES, is_review, proved_sentence, verdict
 from shoal.review.round_review import RoundReview
-from shoal.review.statement import Chart, Field, Item, Line, Section, Statement, Table
+from shoal.review.statement import MARKS, Chart, Field, Item, Line, Section, Statement, Table, marks_of
 
 
 @cache
@@ -327,3 +327,77 @@ def test_a_page_is_verified_without_the_evaluators_that_computed_it(tmp_path: Pa
     assert "shoal.proofs.certificate" in loaded
     packages = {name.split(".")[1] for name in loaded}
     assert not packages & {"amplification", "composition", "curve", "numerics", "pairs", "searches", "sgd"}
+
+
+pytest.importorskip("flint")
+
+_PROOF = shoal.amplify(local_epsilon=1, reports=1_000).certify(delta=1e-3).to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "proved", "checked"),
+    [
+        (_PROOF, True, True),
+        (_PROOF.replace("1000", "2000"), False, True),
+        (_PROOF[: len(_PROOF) // 2], False, True),
+        ("", False, False),
+        ("{}", False, False),
+        ("<html>hello</html>", False, False),
+        ("reports,local_epsilon", False, False),
+    ],
+)
+def test_three_states(text: str, proved: bool, checked: bool) -> None:
+    facts, _ = verdict(text)
+    assert (facts["proved"], facts["checked"]) == (proved, checked)
+    assert "Expecting" not in (facts["wrong"] or "")  # no text of a Python exception
+    assert (facts["wrong"] is None) == proved
+
+
+@pytest.mark.slow
+def test_the_fields_of_a_long_certificate_may_be_in_any_order() -> None:
+    """Sorted by another program, the format of a long claim is far from the beginning."""
+    rows = np.random.default_rng(1).dirichlet(np.ones(20), 12)
+    proof = shoal.amplify(shoal.MatrixRandomizer(rows), reports=200, bound="blanket").certify(delta=1e-6)
+    content = json.loads(proof.to_json())
+    facts, _ = verdict(json.dumps(content, sort_keys=True, indent=2))
+    assert (facts["proved"], facts["checked"]) == (True, True)
+    facts, _ = verdict(json.dumps(content | {"delta": 1e-7}, sort_keys=True, indent=2))
+    assert (facts["proved"], facts["checked"]) == (False, True)
+
+
+_SECTION = Section(
+    "A title",
+    (
+        Statement("assumed", "text"),
+        Table("caption", ("a", "b"), (("computed", "1", "2"),)),
+        Chart("computed", "t", "d", "x", "y", 0.1, 1.0, (Line("a", "limit", (0.1, 1.0), (0.1, 1.0)),)),
+        Field("label", "hint"),
+    ),
+)
+
+
+def test_a_section_comes_back_from_plain_values() -> None:
+    assert Section.from_dict(_SECTION.to_dict()) == _SECTION
+    assert [marks_of(item) for item in _SECTION.items] == [("assumed",), ("computed",), ("computed",), ()]
+    assert set(MARKS) == {"proved", "computed", "assumed", "declared"}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"kind": "statement", "mark": "true", "text": "x"},
+        {"kind": "statement", "mark": "proved"},
+        {"kind": "statement", "mark": "proved", "text": "x", "more": "y"},
+        {"kind": "statement", "mark": "proved", "text": 7},
+        {"kind": "other"},
+        {"kind": "table", "caption": "c", "head": ["a"], "rows": [["computed"]]},
+        {"kind": "table", "caption": "c", "head": ["a"], "rows": [["sure", "1"]]},
+        {"kind": "table", "caption": "c", "head": "a", "rows": []},
+        {"kind": "table", "caption": "c", "head": ["a"], "rows": ["xy"]},
+        7,
+        None,
+    ],
+)
+def test_what_is_no_item_is_refused(item: Any) -> None:
+    with pytest.raises(FormatError):
+        Section.from_dict({"title": "x", "items": [item]})

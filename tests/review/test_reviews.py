@@ -15,15 +15,13 @@ from shoal.cli import main
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import FormatError, ParameterError, UnreachableError
 from shoal.review import Review
-from shoal.review.html_page import rendered
-from shoal.review.ledger_review import ledger_review
 from shoal.review.notice import notice
 from shoal.review.parts import percent
 from shoal.review.registry_entry import registry_entry, registry_text, wrong_fields
+from shoal.review.review_document import rendered
 from shoal.review.round_review import RoundReview
-from shoal.review.sources import of_parameters, of_plan
+from shoal.review.sources import ledger_review, of_parameters, of_plan, training_review
 from shoal.review.statement import Table
-from shoal.review.training_review import training_review
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run
 
@@ -239,8 +237,8 @@ def test_a_notice_is_in_plain_words() -> None:
 
 def test_every_assumption_of_a_certificate_has_plain_words() -> None:
     """A notice never has to fall back on a text with symbols."""
-    values = [each for each in vars(assumptions).values() if isinstance(each, assumptions.Assumption | tuple)]
-    every = {one for each in values for one in (each if isinstance(each, tuple) else (each,))}
+    values = [each if isinstance(each, tuple) else (each,) for each in vars(assumptions).values()]
+    every = {one for each in values for one in each if isinstance(one, assumptions.Assumption)}
     uncertified = {assumptions.OF_EACH, assumptions.KEPT_STEP}
     assert {each for each in every if each.plain is None} == uncertified
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shoal.questions.question import NAMES, question
+from shoal.questions.question import names, question
 from shoal.web.reply import FORMS
 
 __all__ = ["requests"]
 
-_NAMES = sorted({name for each in NAMES for name in question(each).parameters} | {"as"})
+_NAMES = sorted({name for each in names() for name in question(each).parameters} | {"as"})
 _SENSIBLE: dict[str, list[str]] = {
     "count": ["1", "2", "10", "1000", "10_000", "1e6", "1e9", "1e15", "0", "-1", "1.5", "1,000", "1e300"],
     "number": ["0", "1e-300", "1e-6", "0.01", "0.5", "1", "2", "8", "50", "700", "1e6", "-1", "nan", "inf", "0,5"],
@@ -50,8 +50,8 @@ _huge = st.one_of(
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]], str | None]:
     """Return the name of a question, its parameters as pairs, and the text of a file or nothing."""
-    name = draw(st.sampled_from(NAMES)) if draw(st.integers(0, 19)) else draw(_any_text)
-    known: dict[str, Any] = dict(question(name).parameters) if name in NAMES else {}
+    name = draw(st.sampled_from(names())) if draw(st.integers(0, 19)) else draw(_any_text)
+    known: dict[str, Any] = dict(question(name).parameters) if name in names() else {}
     pairs, tame = [], draw(st.booleans())
     for key, each in known.items():
         if tame and key in _GOOD:
@@ -67,7 +67,7 @@ def requests(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]], str | None]:
         pairs.append((draw(st.one_of(st.sampled_from(_NAMES), _any_text)), draw(st.one_of(_huge, _any_text))))
     if draw(st.integers(0, 3)) == 0:
         pairs.append(("as", draw(st.sampled_from(FORMS))))
-    takes_file = name in NAMES and question(name).handed_over is not None
+    takes_file = name in names() and question(name).handed_over is not None
     if not takes_file and draw(st.integers(0, 19)):
         return name, pairs, None
     return name, pairs, draw(st.one_of(st.none(), st.sampled_from(_TEXTS), st.text(max_size=300)))

@@ -2,7 +2,6 @@
 
 import json
 import math
-import shlex
 import signal
 import socket
 import subprocess
@@ -15,17 +14,17 @@ from urllib.parse import parse_qsl
 import pytest
 
 import shoal
-from shoal.questions.answer_chart import chart_of
+from shoal.questions.copied_code import code_of
 from shoal.questions.curve import curve
 from shoal.questions.plan import plan
-from shoal.questions.question import NAMES
+from shoal.questions.question import names, question
 from shoal.web.application import MOST_BODY
-from shoal.web.openapi import EXAMPLES
 from shoal.web.page_files import TYPES, page_files
 from tests.cli.commands import run
 from tests.web.page import Page, running
 
 pytestmark = pytest.mark.slow
+EXAMPLES = {name: question(name).example for name in names() if question(name).example}
 _TABLE = "reports,local_epsilon,times\n1000,1,3\n2000,0.5,2\n"
 
 
@@ -36,7 +35,7 @@ def _ledger(path: Path) -> str:
     return path.read_text()
 
 
-@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"attack", "curve", "rounds"}))
+@pytest.mark.parametrize("name", sorted(name for name in EXAMPLES if not question(name).verb))
 def test_an_answer_is_what_the_command_line_prints(name: str, page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     texts = dict(parse_qsl(EXAMPLES[name]))
     answer = page.ask(name, **texts)
@@ -68,32 +67,15 @@ def test_files_are_handed_over(page: Page, tmp_path: Path, capsys: pytest.Captur
     assert page.ask("verify", body="{}").json["proved"] is False
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_every_question_has_code_that_gives_the_same(
-    name: str, page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = dict(parse_qsl(EXAMPLES[name]))
-    code, facts = page.ask(name, **texts, as_="code").json, page.ask(name, **texts).json
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code["python"], name, "exec"), {})
-    printed = capsys.readouterr().out
-    key = {"attack": "success", "calibrate": "local_epsilon"}.get(name, "epsilon")
-    if name in ("amplify", "attack", "compose", "rounds"):
-        assert printed.split()[0] == repr(facts[key])
-    elif name == "calibrate":
-        assert repr(facts["one_round"][key]) in printed
-    else:
-        assert printed or (tmp_path / "curve.svg").exists()
-    words = shlex.split(code["command"])
-    assert words[0] == "shoal"
-    status, out, error = run(capsys, " ".join([*words[1:], "--json"]))
-    assert (status, error) == (0, "")
-    if name in ("amplify", "calibrate", "compose", "sgd"):
-        assert json.loads(out) == facts
+def test_every_question_has_code_to_copy(page: Page) -> None:
+    for name, example in EXAMPLES.items():
+        texts = dict(parse_qsl(example))
+        asked = question(name)
+        assert page.ask(name, **texts, as_="code").json == code_of(asked, asked.read(texts))
 
 
 def test_charts_are_files_or_parts_of_the_page(page: Page) -> None:
-    for name in ("attack", "compare", "curve", "plan", "rounds", "sgd"):
+    for name in ("amplify", "attack", "compare", "curve", "plan", "rounds", "sgd"):
         texts = dict(parse_qsl(EXAMPLES[name]))
         whole, part = page.ask(name, **texts, as_="svg"), page.ask(name, **texts, as_="inline")
         assert whole.status == part.status == 200
@@ -109,7 +91,8 @@ def test_no_curve_is_cut_off() -> None:
     for local in (0.01, 1.0, 12.0):
         asked: dict[str, Any] = {"reports": 10_000, "local_epsilon": local, "points": 5, "limit": True}
         answer = curve(**asked)
-        _, heights = chart_of("curve", answer, asked).scales()
+        assert curve.chart is not None
+        _, heights = curve.chart(answer, asked).scales()
         drawn = [
             point[name] for point in answer.facts["points"] for name in ("epsilon", "best_possible") if point[name]
         ]
@@ -118,13 +101,14 @@ def test_no_curve_is_cut_off() -> None:
 
 
 def test_an_example_shows_all_categories_or_says_which_are_left_out() -> None:
-    for categories, names, note in (
+    for categories, some, note in (
         (24, ("1", "24"), ""),
         (1000, ("1", "2", "22", "…", "1,000"), "977 categories in between are left out."),
     ):
         asked: dict[str, Any] = {"categories": categories, "reports": 20_000, "epsilon": 0.5}
-        chart = chart_of("plan", plan(**asked), asked)
-        assert set(names) <= set(chart.names) and chart.note == note
+        assert plan.chart is not None
+        chart = plan.chart(plan(**asked), asked)
+        assert set(some) <= set(chart.names) and chart.note == note
         shares = chart.columns[0].values
         assert sum(map(math.isnan, shares)) == bool(note) and len(shares) == min(categories, 24)
 
@@ -158,14 +142,14 @@ def test_numbers_that_are_infinite_are_null(page: Page) -> None:
 def test_the_document_describes_every_question(page: Page) -> None:
     document = page.send("/api/openapi.json").json
     assert document["openapi"].startswith("3.1")
-    assert set(document["paths"]) == {f"/api/{name}" for name in NAMES}
+    assert set(document["paths"]) == {f"/api/{name}" for name in names()}
     for name, query in EXAMPLES.items():
         known = {each["name"] for each in document["paths"][f"/api/{name}"]["get"]["parameters"]}
         assert set(dict(parse_qsl(query))) <= known
     shown = page.send("/api")
     assert shown.headers["content-type"].startswith("text/html")
     assert b"<script" not in shown.body
-    assert all(f'id="{name}"'.encode() in shown.body for name in NAMES)
+    assert all(f'id="{name}"'.encode() in shown.body for name in names())
 
 
 def test_every_file_of_the_page_has_its_type_and_its_tag(page: Page) -> None:

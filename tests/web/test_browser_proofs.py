@@ -13,7 +13,7 @@ import pytest
 
 import shoal
 from shoal.errors import ParameterError
-from shoal.web.browser_proofs import browser_proofs, proving_part
+from shoal.web.static_site import browser_proofs, proving_part
 
 _ALONE = """
 import json, sys
@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Refused())
 sys.path.insert(0, sys.argv[1])
 import shoal
 assert shoal.__file__.startswith(sys.argv[1])
-from shoal.questions.verdict import verdict
+from shoal.review.review_document import verdict
 print(json.dumps([verdict(text)[0] for text in json.load(sys.stdin)]))
 """
 _FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")

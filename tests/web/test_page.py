@@ -14,7 +14,8 @@ from playwright.sync_api import Page as Tab
 
 import shoal
 from shoal.digits import rounded_up
-from shoal.questions.randomizer_choice import names
+from shoal.questions.setting import mechanism_names
+from shoal.web.page_files import page_files
 from tests.exhaustive import representative
 from tests.web.page import Page
 
@@ -213,11 +214,9 @@ def test_axe_has_nothing_to_say(browser: Browser, page: Page, scheme: str) -> No
 
 
 def test_the_mechanisms_of_the_page_are_those_of_the_house() -> None:
-    text = (STATIC / "panels.js").read_text(encoding="utf-8")
-    listed = re.findall(r'"([a-z-]+)"', text.split("CATEGORICAL = [")[1].split("];")[0])
-    numeric = re.findall(r'"([a-z-]+)"', text.split("NUMERIC = [")[1].split("];")[0])
-    assert sorted(listed) == sorted(names("categories").replace(" or ", ", ").split(", "))
-    assert sorted(numeric) == sorted(names("lower").replace(" or ", ", ").split(", "))
+    registry = json.loads(page_files()["registry.json"])
+    assert sorted(registry["categorical"]) == sorted(mechanism_names("categories").replace(" or ", ", ").split(", "))
+    assert sorted(registry["numeric"]) == sorted(mechanism_names("lower").replace(" or ", ", ").split(", "))
 
 
 def test_own_code_is_small() -> None:

@@ -7,11 +7,10 @@ from functools import partial
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.setting import BOUNDS, LARGEST_LOCAL_EPSILON, Setting, ShufflingBound
 from shoal.assumptions import APPROXIMATE, Assumption
-from shoal.bound_table import BoundTable
 from shoal.checks import Number, known, non_negative, probability, whole
-from shoal.curve import Comparison, PrivacyCurve
+from shoal.curve import BoundTable, Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
-from shoal.folder_modules import gather
+from shoal.lazy_names import gather
 from shoal.lower_limit import LowerBound
 from shoal.pairs.randomizer import Randomizer, ability, check_likelihoods, check_randomizer, registration_of
 from shoal.privacy_profile import Profile

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.setting import Setting, ShufflingBound
-from shoal.assumptions import DESCRIBED, FIXED
+from shoal.assumptions import BLANKET, DESCRIBED, FIXED
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
@@ -22,7 +22,6 @@ from shoal.pairs.randomizer import ability, check_worst_pair, registration_of
 from shoal.privacy_profile import Profile
 from shoal.rounding import UNIT
 from shoal.searches import bracketed, greatest_unsafe, smallest_safe
-from shoal.statements import BLANKET
 
 __all__ = ["BlanketProfile", "blanket", "ceiling"]
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shoal.amplification.setting import Setting, ShufflingBound
-from shoal.assumptions import ADAPTIVE, PURE
+from shoal.assumptions import ADAPTIVE, CLONES, PURE, STRONG
 from shoal.catalogue import register
 from shoal.errors import UnreachableError
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, each, grid_of
@@ -20,7 +20,6 @@ from shoal.pairs import ClonePair, Family, Pair
 from shoal.privacy_profile import Profile, UpperProfile
 from shoal.rounding import slack
 from shoal.searches import lowest, smallest_safe
-from shoal.statements import CLONES, STRONG
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim

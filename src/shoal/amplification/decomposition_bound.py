@@ -4,13 +4,12 @@ import math
 
 from shoal.amplification.closed_form import FormulaProfile, least_delta
 from shoal.amplification.setting import Setting, ShufflingBound
-from shoal.assumptions import ADAPTIVE, DECOMPOSES, PURE
+from shoal.assumptions import ADAPTIVE, DECOMPOSES, DECOMPOSITION, PURE
 from shoal.catalogue import register
 from shoal.errors import ParameterError
 from shoal.pairs import DecompositionPair
 from shoal.pairs.decomposition import Decomposition
 from shoal.rounding import slack
-from shoal.statements import DECOMPOSITION
 
 __all__ = ["decomposition", "decomposition_form"]
 

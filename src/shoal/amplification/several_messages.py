@@ -3,11 +3,10 @@
 from functools import partial
 
 from shoal.amplification.setting import Setting, ShufflingBound, computes
-from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
+from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX, THEOREM_D, THEOREM_M, THEOREM_V
 from shoal.catalogue import register
 from shoal.pairs.randomizer import ability
 from shoal.privacy_profile import Profile
-from shoal.statements import THEOREM_D, THEOREM_M, THEOREM_V
 
 __all__: list[str] = []
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.setting import Setting, ShufflingBound
-from shoal.assumptions import ADAPTIVE, PURE
+from shoal.assumptions import ADAPTIVE, PURE, SWAP_CHAINS
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
@@ -18,7 +18,6 @@ from shoal.numerics.swap_chain import swap_chain_delta, swap_chain_spread
 from shoal.pairs import ClonePair
 from shoal.privacy_profile import UpperProfile
 from shoal.searches import gaussian_guess, smallest_safe
-from shoal.statements import SWAP_CHAINS
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim

@@ -12,15 +12,14 @@ from shoal.errors import ParameterError, StorageError
 from shoal.files.memory_limits import categorical
 from shoal.files.names import Names
 from shoal.mechanisms import Categorical, mechanism_of
-from shoal.questions.randomizer_choice import names as names_of
-from shoal.questions.randomizer_choice import randomizer_of
+from shoal.questions.setting import mechanism_names, randomizer_of
 
 __all__ = ["CategoryNames", "MechanismChoice", "chosen"]
 
 CategoryNames = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
 CategoricalName = Annotated[
     str | None,
-    Parameter(help=f"what each person runs: {names_of('categories')}; `shoal plan` ranks them."),
+    Parameter(help=f"what each person runs: {mechanism_names('categories')}; `shoal plan` ranks them."),
 ]
 
 

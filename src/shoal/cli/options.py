@@ -1,34 +1,27 @@
-"""The options that several verbs share: numbers written in many ways, what each person runs, how to show an answer."""
+"""The options that several verbs share: numbers written in many ways, what each person runs, names of bounds."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-import shoal
 from shoal.amplification.amplify import proven_bounds
-from shoal.cli.help_text import asking
-from shoal.cli.output import show
-from shoal.cli.pictures import draw
 from shoal.composition.composition_method import METHODS
+from shoal.digits import count_in, number_in
 from shoal.errors import ParameterError
-from shoal.numerals import count_in, number_in
-from shoal.questions.randomizer_choice import names
+from shoal.questions.setting import mechanism_names
 
 __all__ = [
     "Bound",
     "Count",
-    "CurveOutput",
     "Flag",
     "Json",
-    "LocalRandomizer",
     "MechanismName",
     "Method",
     "Number",
     "OptionalRounds",
     "Person",
+    "RandomizerName",
     "Rounds",
 ]
 
@@ -80,8 +73,9 @@ Method = Annotated[str, Parameter(help=f"how rounds are added up: {', '.join(MET
 RandomizerName = Annotated[
     str | None,
     Parameter(
-        help=f"what each person runs, for a tighter answer: {names('categories')}, with --categories; or, for "
-        f"numbers, {names('lower')} ({names('deviation')} with --deviation instead of --local-epsilon)."
+        help=f"what each person runs, for a tighter answer: {mechanism_names('categories')}, with --categories; "
+        f"or, for numbers, {mechanism_names('lower')} "
+        f"({mechanism_names('deviation')} with --deviation instead of --local-epsilon)."
     ),
 ]
 
@@ -89,49 +83,7 @@ RandomizerName = Annotated[
 MechanismName = Annotated[
     str,
     Parameter(
-        help=f"its name: {names('categories', 'local_epsilon')}, with --categories; or, for numbers, "
-        f"{names('lower', 'local_epsilon')}."
+        help=f"its name: {mechanism_names('categories', 'local_epsilon')}, with --categories; or, for numbers, "
+        f"{mechanism_names('lower', 'local_epsilon')}."
     ),
 ]
-
-
-@Parameter(name="*")
-@asking("amplify")
-@dataclass(frozen=True, kw_only=True)
-class LocalRandomizer:
-    """What each person runs."""
-
-    local_epsilon: Number | None = None
-    local_delta: Number = 0.0
-    randomizer: RandomizerName = None
-    categories: Count | None = None
-    deviation: Number | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments that describe it to a question."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class CurveOutput:
-    """How a guarantee is shown.
-
-    Parameters
-    ----------
-    plot
-        draw ε against δ into this file (.png, .svg, .pdf).
-    """
-
-    json: Json = False
-    plot: Path | None = None
-
-    def show(
-        self,
-        facts: Any,
-        table: Callable[[Any], None],
-        curves: Sequence[shoal.PrivacyCurve | shoal.Comparison],
-        delta: float,
-    ) -> None:
-        """Print the facts, and draw the curves if a file is named."""
-        show(facts, table, json=self.json, picture=draw(self.plot, curves, delta))

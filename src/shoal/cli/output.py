@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shoal.catalogue import KINDS, Theorem
+from shoal.curve import BoundTable, PrivacyCurve
 from shoal.digits import exactly, input_down, input_up, rounded_down, rounded_up
 from shoal.documentation import SITE, linked
 
@@ -20,6 +21,7 @@ __all__ = [
     "Rows",
     "fixed_in_advance",
     "grid",
+    "print_answer",
     "print_guarantee",
     "print_json",
     "print_ledger",
@@ -182,6 +184,21 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     below = grid()
     below.add_row("assumes", "\n".join(lines))
     print_parts(Text(setting, style="bold"), table, below)
+
+
+def print_answer(result: Any, facts: Any) -> None:
+    """Print the answer of a question: a guarantee, a table of bounds, theorems, or names with their values."""
+    if isinstance(result, PrivacyCurve):
+        print_guarantee(facts)
+    elif isinstance(result, BoundTable):
+        print_table(facts)
+    elif isinstance(result, tuple) and all(isinstance(row, Theorem) for row in result):
+        print_theorems(result) if isinstance(facts, list) else print_theorem(result[0])
+    else:
+        table = grid()
+        for name, value in facts.items():
+            table.add_row(name.replace("_", " "), str(value))
+        print_parts(table)
 
 
 def print_theorem(row: Theorem) -> None:

@@ -22,9 +22,8 @@ from pathlib import Path
 
 from shoal.collect.round_state import Round, State
 from shoal.collect.store import Store
-from shoal.durable_file import settle, whole_file
+from shoal.durable_file import locked, settle, whole_file
 from shoal.errors import DamagedError, StorageError
-from shoal.lock import locked
 from shoal.strict_json import read_fields
 
 __all__ = ["FILE", "HighWater", "Mark"]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from shoal.durable_file import locked
 from shoal.errors import StorageError
-from shoal.lock import locked
 
 __all__ = ["exclusive"]
 

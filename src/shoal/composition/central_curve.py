@@ -8,7 +8,7 @@ from shoal.assumptions import REPLACE, Assumption
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
-from shoal.listed_profile import ListedProfile
+from shoal.privacy_profile import ListedProfile
 
 __all__ = ["CENTRAL", "CentralCurve"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from shoal.checks import known
 from shoal.composition.composition_method import METHODS
 from shoal.curve import PrivacyCurve
-from shoal.folder_modules import gather
+from shoal.lazy_names import gather
 
 __all__ = ["compose"]
 

@@ -10,9 +10,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shoal.durable_file import new_file, settle
+from shoal.durable_file import locked, new_file, settle
 from shoal.errors import LedgerDamagedError, LedgerError, LedgerStorageError
-from shoal.lock import locked
 from shoal.strict_json import parsed
 
 __all__ = ["FORMAT", "VERSION", "Journal", "Memory", "Record"]

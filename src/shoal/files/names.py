@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import whole
+from shoal.digits import count_in, grouped, is_number
 from shoal.errors import FormatError, ParameterError, StorageError
 from shoal.files.table import Column, NoColumnError, arrow
-from shoal.numerals import count_in, grouped, is_number
 from shoal.strict_json import shortened
 
 __all__ = ["Names", "UnknownValue"]

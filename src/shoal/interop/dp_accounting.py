@@ -18,9 +18,8 @@ from shoal.composition.compose import compose
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.curve import PrivacyCurve
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.listed_profile import ListedProfile
-from shoal.loss_distribution import knotted_mesh
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
+from shoal.privacy_profile import ListedProfile, knotted_mesh
 from shoal.rounding import UNIT, slack, up
 
 __all__ = ["ADJACENCIES", "from_event", "from_loss_distribution"]

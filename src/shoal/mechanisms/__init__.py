@@ -2,7 +2,7 @@
 
 from shoal.estimation.design import Design as Design
 from shoal.estimation.estimate import Estimate as Estimate
-from shoal.folder_modules import gather
+from shoal.lazy_names import gather
 from shoal.mechanisms.bundled import Bundled as Bundled
 from shoal.mechanisms.categorical import Categorical as Categorical
 from shoal.mechanisms.categorical import Indexed as Indexed

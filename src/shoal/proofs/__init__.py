@@ -4,6 +4,6 @@ Every claim is one class. Reading a certificate and proving it again needs this 
 numpy nor the code that computed the number (docs/theory/certificates.md).
 """
 
-from shoal.folder_modules import gather
+from shoal.lazy_names import gather
 
 gather(__name__, suffix="_claim")

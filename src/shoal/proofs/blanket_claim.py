@@ -18,13 +18,12 @@ from typing import Any
 
 from flint import arb
 
-from shoal.assumptions import DESCRIBED, FIXED
+from shoal.assumptions import BLANKET, DESCRIBED, FIXED
 from shoal.errors import ParameterError
 from shoal.proofs.balls import ZERO, Ball, Summand, ball, normal
 from shoal.proofs.cells import MOST_CELLS, Edge, celled, check_cells, edges_cost, normal_cells
 from shoal.proofs.claim import Claim, RoundClaim, count, digest, double, least_local_epsilon
 from shoal.proofs.work import keep, spend
-from shoal.statements import BLANKET
 
 __all__ = ["DESIGNS", "GaussianClaim", "LaplaceClaim", "MatrixClaim", "Shares", "SupportClaim", "support_claim"]
 

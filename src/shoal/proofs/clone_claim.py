@@ -13,13 +13,25 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from shoal.assumptions import ADAPTIVE, APPROXIMATE, DECOMPOSES, PURE, RATIOS, Assumption
+from shoal.assumptions import (
+    ADAPTIVE,
+    APPROXIMATE,
+    CLONES,
+    DECOMPOSES,
+    DECOMPOSITION,
+    PURE,
+    RATIOS,
+    SHARPER,
+    STRONG,
+    SWAP_CHAINS,
+    TWO_RATIOS,
+    Assumption,
+)
 from shoal.errors import ParameterError
 from shoal.proofs.balls import INFINITE, ZERO, Ball, Summand, above, ball, density, normal, precision, total
 from shoal.proofs.claim import LADDER, RoundClaim, Witness, choice, double
 from shoal.proofs.inversion import chernoff
 from shoal.proofs.work import spend
-from shoal.statements import CLONES, DECOMPOSITION, SHARPER, STRONG, SWAP_CHAINS, TWO_RATIOS
 
 __all__ = ["CloneClaim", "DecompositionClaim", "RatioClaim", "SwapChainClaim"]
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from flint import acb, arb
 
-from shoal.assumptions import FIXED, ONE_BIT
+from shoal.assumptions import FIXED, ONE_BIT, THEOREM_O
 from shoal.proofs.balls import INFINITE, ZERO, Ball, Summand, above, ball, total
 from shoal.proofs.claim import RoundClaim, count, double, hidden, least_local_epsilon
 from shoal.proofs.work import spend
-from shoal.statements import THEOREM_O
 
 __all__ = ["BitSums", "OneBitClaim"]
 

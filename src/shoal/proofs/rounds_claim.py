@@ -12,13 +12,12 @@ from typing import Any
 
 from flint import ctx
 
-from shoal.assumptions import FRESH, Assumption
+from shoal.assumptions import FRESH, LOSSES, Assumption
 from shoal.errors import ParameterError, RangeError
 from shoal.proofs.balls import Ball, above, ball
 from shoal.proofs.claim import Claim, DominatingPair, RoundClaim, Witness, claim_from, count, digest, double, expect
 from shoal.proofs.lattice import LossBalls, dominating, short, summed, tilt_for
 from shoal.proofs.work import keep, spend
-from shoal.statements import LOSSES
 
 __all__ = ["Composition", "RoundsClaim", "repeated"]
 

@@ -14,12 +14,11 @@ from functools import cached_property, lru_cache
 
 from flint import arb
 
-from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
+from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX, THEOREM_D, THEOREM_M, THEOREM_V
 from shoal.errors import ParameterError
 from shoal.proofs.balls import ZERO, Ball, Summand, above, ball, precision, total
 from shoal.proofs.claim import RoundClaim, count, double
 from shoal.proofs.work import spend
-from shoal.statements import THEOREM_D, THEOREM_M, THEOREM_V
 
 __all__ = ["WHOLE", "CoverClaim", "DummyClaim", "MixClaim", "exact_excess", "excess_above"]
 

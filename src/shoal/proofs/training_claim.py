@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from shoal.assumptions import Assumption
+from shoal.assumptions import TRAINING, Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import ZERO, Ball, Summand, ball, normal
 from shoal.proofs.balls import above as above_double
@@ -19,7 +19,6 @@ from shoal.proofs.claim import LADDER, Claim, DominatingPair, Witness, choice, c
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
 from shoal.proofs.participation_pairs import FINENESS, AllocationPair, PoissonStepPair, few_steps
 from shoal.proofs.rounds_claim import Composition, repeated
-from shoal.statements import TRAINING
 
 __all__ = ["GaussianClonesPair", "ParticipationClaim", "TrainingClaim"]
 

@@ -1,22 +1,39 @@
 """The question `amplify`: the guarantee of one round."""
 
-from shoal.questions.answer import Answer
-from shoal.questions.parameters import USUAL_DELTA, Count, Flag, Number
-from shoal.questions.randomizer_choice import amplified
+from typing import Any
+
+from shoal.charts import Chart
+from shoal.questions.copied_code import curve_lines, literal
+from shoal.questions.parameters import USUAL_DELTA, BoundName, Count, Flag, Number
+from shoal.questions.question import Answer, asks
+from shoal.questions.setting import Setting
 
 __all__ = ["amplify"]
 
 
+def _python(given: dict[str, Any]) -> list[str]:
+    delta = literal(given.get("delta", USUAL_DELTA))
+    asked = f"certify(delta={delta})" if given.get("certify") else f"epsilon({delta})"
+    return [*curve_lines(given), f"print(curve.{asked})"]
+
+
+def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
+    chart: Chart = answer.result.chart(delta=arguments.get("delta", USUAL_DELTA))
+    return chart
+
+
+@asks(
+    example="local_epsilon=1&reports=10_000&delta=1e-6",
+    python=_python,
+    chart=_chart,
+    drawn="ε against δ",
+)
 def amplify(
     *,
     reports: Count,
-    local_epsilon: Number | None = None,
-    local_delta: Number = 0.0,
-    randomizer: str | None = None,
-    categories: Count | None = None,
-    deviation: Number | None = None,
+    setting: Setting = Setting(),
     delta: Number = USUAL_DELTA,
-    bound: str = "tightest",
+    bound: BoundName = "tightest",
     certify: Flag = False,
 ) -> Answer:
     """Say what (ε, δ) n shuffled reports have.
@@ -25,16 +42,8 @@ def amplify(
     ----------
     reports : int or float
         How many reports are shuffled together, n; 10_000, 1e6 and 1000000 are all fine.
-    local_epsilon : float, optional
-        ε₀ of what each person runs.
-    local_delta : float
-        δ₀ of what each person runs.
-    randomizer : str, optional
-        What each person runs, by its registered name, for a tighter answer.
-    categories : int or float, optional
-        Over how many categories; alone, it says randomized-response.
-    deviation : float, optional
-        The standard deviation of Gaussian noise on values between 0 and 1.
+    setting : Setting
+        What each person runs.
     delta : float
         δ of the answer.
     bound : str
@@ -52,14 +61,6 @@ def amplify(
     >>> amplify(reports=10_000, local_epsilon=1).facts["epsilon"]
     0.04095...
     """
-    curve = amplified(
-        reports=reports,
-        local_epsilon=local_epsilon,
-        local_delta=local_delta,
-        randomizer=randomizer,
-        categories=categories,
-        deviation=deviation,
-        bound=bound,
-    )
+    curve = setting.amplified(reports, bound)
     facts = curve.to_dict(delta=delta, certify=certify)
     return Answer(facts, curve, lambda: curve.certify(delta=delta))

@@ -6,27 +6,53 @@ from typing import Any
 import numpy as np
 
 from shoal.attack import attack_bound
+from shoal.charts import Axis, Chart
 from shoal.checks import whole
-from shoal.questions.answer import Answer
-from shoal.questions.parameters import Count, Number
-from shoal.questions.randomizer_choice import amplified
+from shoal.digits import rounded_up
+from shoal.questions.copied_code import curve_lines, literal
+from shoal.questions.parameters import BoundName, Count, Number
+from shoal.questions.question import Answer, asks, column
+from shoal.questions.setting import Setting
 
 __all__ = ["attack"]
 
 _MOST_POINTS = 100
+_FALSE_ALARMS = 0.01
 
 
+def _python(given: dict[str, Any]) -> list[str]:
+    return [*curve_lines(given), f"print(curve.attack_success({literal(given.get('false_alarms', _FALSE_ALARMS))}))"]
+
+
+def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
+    facts = answer.facts
+    rates = Axis("false alarms", "log", 1e-3, 1.0)
+    success = Axis("attacker's success, at most", "log", 1e-3, 1.0)
+    chart = Chart(rates, success, "What an attacker can do", "The rate of right claims against that of wrong ones.")
+    points, xs = facts["points"], column(facts["points"], "false_alarms")
+    if points:
+        chart.line(xs, column(points, "success"), "shuffled", kind="guarantee")
+        if facts["alone"] is not None:
+            chart.line(xs, column(points, "alone"), "one report alone", kind="series")
+    chart.line([1e-3, 1.0], [1e-3, 1.0], "guessing", kind="local")
+    chart.mark(facts["false_alarms"], facts["success"], f"{rounded_up(100 * facts['success'], 3)} %")
+    return chart
+
+
+@asks(
+    example="reports=10_000&local_epsilon=1&false_alarms=0.01",
+    python=_python,
+    chart=_chart,
+    verb="amplify",
+    without=("false_alarms", "points"),
+)
 def attack(
     *,
     reports: Count,
-    local_epsilon: Number | None = None,
-    local_delta: Number = 0.0,
-    randomizer: str | None = None,
-    categories: Count | None = None,
-    deviation: Number | None = None,
-    false_alarms: Number = 0.01,
+    setting: Setting = Setting(),
+    false_alarms: Number = _FALSE_ALARMS,
     points: Count = 0,
-    bound: str = "tightest",
+    bound: BoundName = "tightest",
 ) -> Answer:
     """Say how often an attacker recognises a person at most, given how often there is a false alarm.
 
@@ -34,16 +60,8 @@ def attack(
     ----------
     reports : int or float
         How many reports are shuffled together, n; 10_000, 1e6 and 1000000 are all fine.
-    local_epsilon : float, optional
-        ε₀ of what each person runs.
-    local_delta : float
-        δ₀ of what each person runs.
-    randomizer : str, optional
-        What each person runs, by its registered name, for a tighter answer.
-    categories : int or float, optional
-        Over how many categories; alone, it says randomized-response.
-    deviation : float, optional
-        The standard deviation of Gaussian noise on values between 0 and 1.
+    setting : Setting
+        What each person runs.
     false_alarms : float
         The rate at which the attacker says B of someone whose value is A; success is to say B where it is B.
     points : int or float
@@ -62,15 +80,7 @@ def attack(
     >>> round(facts["success"], 5), round(facts["alone"], 5)
     (0.01032, 0.02718)
     """
-    curve = amplified(
-        reports=reports,
-        local_epsilon=local_epsilon,
-        local_delta=local_delta,
-        randomizer=randomizer,
-        categories=categories,
-        deviation=deviation,
-        bound=bound,
-    )
+    curve = setting.amplified(reports, bound)
     shown = whole(points=points, least=0, most=_MOST_POINTS)
     known = math.isfinite(curve.local_epsilon)
 

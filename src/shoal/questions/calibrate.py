@@ -4,13 +4,24 @@ from typing import Any
 
 import shoal
 from shoal.errors import AskedError
-from shoal.questions.answer import Answer
-from shoal.questions.parameters import Count, LedgerText, Number, usual_delta
-from shoal.questions.randomizer_choice import described
+from shoal.questions.copied_code import call, opened, runs, taken, target
+from shoal.questions.parameters import BoundName, Count, LedgerText, Number, usual_delta
+from shoal.questions.question import Answer, asks
+from shoal.questions.setting import RandomizerName, Setting
 
 __all__ = ["calibrate"]
 
 
+def _python(given: dict[str, Any]) -> list[str]:
+    named = {"randomizer", "categories"} & given.keys()
+    asked = runs({"local_epsilon": 1.0, **given}) if named else taken(given, "local_epsilon")
+    asked += taken(given, "epsilon", "reports", "times", "bound")
+    if {"reports", "local_epsilon"} <= given.keys():
+        asked.append("times=None")
+    return [*opened(given), f"print({call('shoal.calibrate', *asked, *target(given))})"]
+
+
+@asks(example="epsilon=1&reports=10_000", python=_python)
 def calibrate(
     *,
     epsilon: Number | None = None,
@@ -18,9 +29,9 @@ def calibrate(
     reports: Count | None = None,
     local_epsilon: Number | None = None,
     times: Count | None = None,
-    randomizer: str | None = None,
+    randomizer: RandomizerName | None = None,
     categories: Count | None = None,
-    bound: str = "tightest",
+    bound: BoundName = "tightest",
     ledger: LedgerText | None = None,
 ) -> Answer:
     """Find the largest local ε₀ for these reports, the fewest reports for this ε₀, or the most rounds for both.
@@ -64,7 +75,8 @@ def calibrate(
         )
     wanted: dict[str, Any] = {"local_epsilon": local_epsilon}
     if randomizer is not None or categories is not None:
-        wanted = described(randomizer, local_epsilon or 1.0, categories, None)
+        setting = Setting(randomizer=randomizer, local_epsilon=local_epsilon or 1.0, categories=categories)
+        wanted = setting.described()
     result = shoal.calibrate(
         **wanted,
         epsilon=epsilon,

@@ -1,21 +1,41 @@
 """The question `compare`: every bound that applies."""
 
+from typing import Any
+
 import shoal
-from shoal.questions.answer import Answer
+from shoal.charts import Axis, Chart
+from shoal.digits import rounded_up
+from shoal.questions.copied_code import call, literal, runs, taken
 from shoal.questions.parameters import USUAL_DELTA, Count, Number
-from shoal.questions.randomizer_choice import described
+from shoal.questions.question import Answer, asks, column
+from shoal.questions.setting import Setting
 
 __all__ = ["compare"]
 
 
+def _python(given: dict[str, Any]) -> list[str]:
+    delta = literal(given.get("delta", USUAL_DELTA))
+    asking = call("shoal.compare", *runs(given), *taken(given, "local_delta", "reports"), f"delta={delta}")
+    return [f"for curve in {asking}:", f"    print(curve.bound, curve.epsilon({delta}))"]
+
+
+def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
+    facts = answer.facts
+    names = Axis("", names=tuple(row["bound"] for row in facts))
+    chart = Chart(Axis("central ε"), names, "Every bound that applies", "The ε of each bound, the tightest first.")
+    kinds = ["guarantee" if row["proven"] else "comparison" for row in facts]
+    texts = [rounded_up(row["epsilon"], 3) + ("" if row["proven"] else " (no guarantee)") for row in facts]
+    chart.bars(column(facts, "epsilon"), texts=texts, kind=kinds)
+    if facts[0]["best_possible"] is not None:
+        chart.level(facts[0]["best_possible"], "best possible", kind="limit")
+    return chart
+
+
+@asks(example="local_epsilon=4&reports=1e6", python=_python, chart=_chart, drawn="ε against δ")
 def compare(
     *,
     reports: Count,
-    local_epsilon: Number | None = None,
-    local_delta: Number = 0.0,
-    randomizer: str | None = None,
-    categories: Count | None = None,
-    deviation: Number | None = None,
+    setting: Setting = Setting(),
     delta: Number = USUAL_DELTA,
 ) -> Answer:
     """List every bound that applies, the tightest first, and what no bound can beat.
@@ -24,16 +44,8 @@ def compare(
     ----------
     reports : int or float
         How many reports are shuffled together, n; 10_000, 1e6 and 1000000 are all fine.
-    local_epsilon : float, optional
-        ε₀ of what each person runs.
-    local_delta : float
-        δ₀ of what each person runs.
-    randomizer : str, optional
-        What each person runs, by its registered name, for tighter answers.
-    categories : int or float, optional
-        Over how many categories; alone, it says randomized-response.
-    deviation : float, optional
-        The standard deviation of Gaussian noise on values between 0 and 1.
+    setting : Setting
+        What each person runs.
     delta : float
         δ of the answers.
 
@@ -42,6 +54,5 @@ def compare(
     Answer
         Its result is what `shoal.compare` returns.
     """
-    kind = described(randomizer, local_epsilon, categories, deviation)
-    curves = shoal.compare(**kind, local_delta=local_delta, reports=reports, delta=delta)
+    curves = shoal.compare(**setting.described(), local_delta=setting.local_delta, reports=reports, delta=delta)
     return Answer([curve.to_dict(delta=delta) for curve in curves], curves)

@@ -1,6 +1,8 @@
 """The question `compose`: the guarantee of many rounds."""
 
-from typing import NamedTuple
+import csv
+import io
+from typing import Any, NamedTuple
 
 import shoal
 from shoal.calibration.spending import Spending, Stretch
@@ -8,13 +10,37 @@ from shoal.checks import positive, probability, whole
 from shoal.composition.budget import Budget
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.curve import PrivacyCurve
-from shoal.errors import AskedError
-from shoal.questions.answer import Answer
-from shoal.questions.parameters import USUAL_DELTA, Count, Day, Number, Text
-from shoal.questions.randomizer_choice import amplified
-from shoal.questions.round_table import stretches_in
+from shoal.digits import count_in, number_in
+from shoal.errors import AskedError, FormatError, ParameterError
+from shoal.questions.copied_code import rounds_lines
+from shoal.questions.parameters import (
+    USUAL_DELTA,
+    BoundName,
+    Count,
+    Day,
+    MethodName,
+    NamedText,
+    Number,
+    Text,
+    day_in,
+)
+from shoal.questions.question import Answer, asks
+from shoal.questions.setting import Setting
 
-__all__ = ["Composed", "compose"]
+__all__ = ["COLUMNS", "Composed", "compose", "stretches_in"]
+
+_READ: dict[str, Any] = {
+    "reports": count_in,
+    "local_epsilon": number_in,
+    "local_delta": number_in,
+    "randomizer": lambda text, _: text,
+    "categories": count_in,
+    "deviation": number_in,
+    "times": count_in,
+    "date": day_in,
+}
+COLUMNS = tuple(_READ)
+"""All columns that the table may have; only the first is needed in every line."""
 
 
 class Composed(NamedTuple):
@@ -24,22 +50,22 @@ class Composed(NamedTuple):
     spending: Spending
 
 
+@asks(
+    example="reports=1e6&local_epsilon=2&times=365&epsilon=0.5",
+    python=lambda given: rounds_lines("compose", given),
+)
 def compose(
     *,
     reports: Count | None = None,
-    local_epsilon: Number | None = None,
-    local_delta: Number = 0.0,
-    randomizer: str | None = None,
-    categories: Count | None = None,
-    deviation: Number | None = None,
+    setting: Setting = Setting(),
     times: Count = 1,
     epsilon: Number | None = None,
     delta: Number = USUAL_DELTA,
     start: Day | None = None,
     every: str | None = None,
-    bound: str = "tightest",
+    bound: BoundName = "tightest",
     table: Text | None = None,
-    method: str = "loss",
+    method: MethodName = "loss",
 ) -> Answer:
     """Say what (ε, δ) many rounds have together, and how many of them a budget allows.
 
@@ -47,16 +73,8 @@ def compose(
     ----------
     reports : int or float, optional
         How many reports are shuffled together in a round; 10_000, 1e6 and 1000000 are all fine.
-    local_epsilon : float, optional
-        ε₀ of what each person runs.
-    local_delta : float
-        δ₀ of what each person runs.
-    randomizer : str, optional
-        What each person runs, by its registered name, for a tighter answer.
-    categories : int or float, optional
-        Over how many categories; alone, it says randomized-response.
-    deviation : float, optional
-        The standard deviation of Gaussian noise on values between 0 and 1.
+    setting : Setting
+        What each person runs.
     times : int or float
         How many such rounds there are.
     epsilon : float, optional
@@ -92,15 +110,7 @@ def compose(
     if table is not None:
         stretches = stretches_in(table, bound)
     else:
-        curve = amplified(
-            reports=reports or 0,
-            local_epsilon=local_epsilon,
-            local_delta=local_delta,
-            randomizer=randomizer,
-            categories=categories,
-            deviation=deviation,
-            bound=bound,
-        )
+        curve = setting.amplified(reports or 0, bound)
         stretches = (Stretch(curve, whole(times=times, most=MOST_TIMES), start),)
     delta = probability(delta=delta, zero=True)
     budget = None if epsilon is None else Budget(positive(epsilon=epsilon), delta, planned=True)
@@ -112,3 +122,62 @@ def compose(
     curve = shoal.compose([(stretch.curve, stretch.times) for stretch in stretches], method=method)
     facts = curve.to_dict(delta=delta) | spending.to_dict()
     return Answer(facts, Composed(curve, spending), lambda: curve.certify(delta=delta))
+
+
+def stretches_in(table: NamedText, bound: str) -> tuple[Stretch, ...]:
+    """Return the rounds of a table, in its order."""
+    stretches = []
+    reader = csv.DictReader(io.StringIO(table.text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        _check_columns(table.name, reader.fieldnames)
+        for row in reader:
+            try:
+                stretches.append(_stretch(row, bound))
+                _check_days(stretches)
+            except (TypeError, ValueError) as error:
+                raise ParameterError(f"{table.name}, line {reader.line_num}: {error}") from None
+    except csv.Error as error:
+        raise FormatError(f"cannot read {table.name}: {error}") from None
+    if not stretches:
+        raise ParameterError(f"{table.name} has no rounds below its first line, which names the columns")
+    return tuple(stretches)
+
+
+def _check_columns(name: str, columns: Any) -> None:
+    """Refuse a first line that is not one of known columns, each of them once."""
+    given = [column.strip() for column in columns or ()]
+    wrong = next((column for column in given if column not in COLUMNS or given.count(column) > 1), None)
+    allowed = f"the first line names columns, of {', '.join(COLUMNS)}"
+    if wrong is not None:
+        raise ParameterError(f"{name}: there is no column {wrong!r}, or it is there twice; {allowed}")
+    if "reports" not in given:
+        raise ParameterError(f"{name}: the column reports is missing; {allowed}")
+    if columns is not None:
+        columns[:] = given
+
+
+def _check_days(stretches: list[Stretch]) -> None:
+    """Refuse a day before that of the line above, and days in some lines only."""
+    if len(stretches) > 1:
+        before, day = stretches[-2].day, stretches[-1].day
+        if (before is None) != (day is None):
+            raise ParameterError("either all lines have a date, or none has")
+        if before is not None and day is not None and day < before:
+            raise ParameterError(f"the lines must be in the order of their dates, and {day} is before {before}")
+
+
+def _stretch(row: dict[Any, Any], bound: str) -> Stretch:
+    if None in row:  # where csv puts values that have no column
+        extra = f"more values than columns, the last of them {row[None][-1]!r}"
+        raise ParameterError(f"{extra}; decimals have a point, as in 0.5")
+    values = {name: _READ[name](text.strip(), name) for name, text in row.items() if text and text.strip()}
+    if "reports" not in values:
+        raise ParameterError("reports must have a value, such as 10_000", "reports")
+    if not values.keys() & {"local_epsilon", "deviation"}:
+        raise ParameterError(
+            "local_epsilon must have a value, such as 1; or deviation, if randomizer is gaussian", "local_epsilon"
+        )
+    times = whole(times=values.pop("times", 1.0), most=MOST_TIMES)
+    day = values.pop("date", None)
+    reports = values.pop("reports")
+    return Stretch(Setting(**values).amplified(reports, bound), times, day)

@@ -1,35 +1,90 @@
 """The question `curve`: ε against the number of reports, against δ or against ε₀, as points to draw."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
 
 import numpy as np
 
+from shoal.charts import Axis, Chart
 from shoal.checks import known, positive, whole
+from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError
-from shoal.questions.answer import Answer
-from shoal.questions.parameters import USUAL_DELTA, Count, Flag, Number
-from shoal.questions.randomizer_choice import amplified
+from shoal.questions.copied_code import curve_lines, literal
+from shoal.questions.parameters import USUAL_DELTA, BoundName, Count, Flag, Number, word
+from shoal.questions.question import Answer, asks, column
+from shoal.questions.setting import Setting
 
 __all__ = ["curve"]
 
 _RANGES = {"reports": (10.0, 1e9), "delta": (1e-12, 1e-2), "local_epsilon": (0.1, 10.0)}
 """What is drawn if nothing else is asked for, along each axis; the scale is logarithmic."""
 _MOST_POINTS = 200
+_EPSILON = Axis("central ε", "log", 1e-4, 10.0)
+"""Wider by whole powers of ten where there is more to show."""
+_LEAST = 1e-9
+"""An ε below this is zero in a picture: against δ, it falls to zero."""
+_AXES = {
+    "reports": Axis("reports that are shuffled together", "log", 10.0, 1e9),
+    "delta": Axis("δ", "log", 1e-12, 1e-2),
+    "local_epsilon": Axis("ε₀ of one report", "log", 0.1, 10.0),
+}
 
 
+def _python(given: dict[str, Any]) -> list[str]:
+    delta = literal(given.get("delta", USUAL_DELTA))
+    return [*curve_lines(given), f'curve.plot(delta={delta}).figure.savefig("curve.svg")']
+
+
+def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
+    facts = answer.facts
+    against, points = facts["against"], facts["points"]
+    fixed = "least" not in arguments and "most" not in arguments
+    axis = _AXES[against] if fixed else Axis(_AXES[against].label, "log")
+    label = axis.label.split(" of")[0]
+    shown = [*column(points, "epsilon"), *column(points, "best_possible"), facts["local_epsilon"] or math.nan]
+    chart = Chart(
+        axis,
+        _wide_enough(_EPSILON, shown),
+        f"Central ε against {label}",
+        "The guarantee along one parameter, the others fixed.",
+    )
+    xs = column(points, against)
+    chart.line(xs, column(points, "epsilon"), points[-1]["bound"], kind="guarantee")
+    if any(point["best_possible"] is not None for point in points):
+        chart.line(xs, column(points, "best_possible"), "best possible", kind="limit")
+    if facts["local_epsilon"] is not None and against != "local_epsilon":
+        chart.level(facts["local_epsilon"], f"ε₀ = {facts['local_epsilon']:g} alone")
+    at = arguments.get(against, facts["delta"] if against == "delta" else None)
+    if at is not None and facts["epsilon"] is not None:
+        chart.mark(at, facts["epsilon"], f"ε = {rounded_up(facts['epsilon'], 3)}")
+    return chart
+
+
+def _wide_enough(axis: Axis, values: Sequence[float]) -> Axis:
+    """Return an axis that shows all of these values, but those next to zero: a curve that is cut off misleads."""
+    powers = [math.log10(value) for value in values if _LEAST < value < math.inf]
+    assert axis.low is not None and axis.high is not None
+    low, high = min([math.log10(axis.low), *powers]), max([math.log10(axis.high), *powers])
+    return replace(axis, low=10.0 ** math.floor(low), high=10.0 ** math.ceil(high))
+
+
+@asks(
+    example="reports=10_000&local_epsilon=1&against=delta",
+    python=_python,
+    chart=_chart,
+    verb="amplify",
+    without=("against", "least", "limit", "most", "points"),
+    adds="--plot curve.svg",
+)
 def curve(
     *,
     reports: Count,
-    local_epsilon: Number | None = None,
-    local_delta: Number = 0.0,
-    randomizer: str | None = None,
-    categories: Count | None = None,
-    deviation: Number | None = None,
+    setting: Setting = Setting(),
     delta: Number = USUAL_DELTA,
-    bound: str = "tightest",
-    against: str = "reports",
+    bound: BoundName = "tightest",
+    against: Annotated[str, word(*_RANGES)] = "reports",
     least: Number | None = None,
     most: Number | None = None,
     points: Count = 25,
@@ -41,16 +96,8 @@ def curve(
     ----------
     reports : int or float
         How many reports are shuffled together, n; 10_000, 1e6 and 1000000 are all fine.
-    local_epsilon : float, optional
-        ε₀ of what each person runs.
-    local_delta : float
-        δ₀ of what each person runs.
-    randomizer : str, optional
-        What each person runs, by its registered name, for a tighter answer.
-    categories : int or float, optional
-        Over how many categories; alone, it says randomized-response.
-    deviation : float, optional
-        The standard deviation of Gaussian noise on values between 0 and 1.
+    setting : Setting
+        What each person runs.
     delta : float
         δ of the answer.
     bound : str
@@ -86,19 +133,14 @@ def curve(
     values = [float(value) for value in np.geomspace(start, end, count)]
     if against == "reports":
         values = [float(value) for value in dict.fromkeys(round(value) for value in values)]
-    fixed: dict[str, Any] = {
-        "reports": reports,
-        "local_epsilon": local_epsilon,
-        "local_delta": local_delta,
-        "randomizer": randomizer,
-        "categories": categories,
-        "deviation": deviation,
-        "bound": bound,
-    }
-    whole_curve = amplified(**fixed)  # which says what is wrong with what is fixed, too
+    whole_curve = setting.amplified(reports, bound)  # which says what is wrong with what is fixed, too
     drawn = []
     for value in values:
-        one = whole_curve if against == "delta" else amplified(**(fixed | {against: value}))
+        one = whole_curve
+        if against == "reports":
+            one = setting.amplified(value, bound)
+        elif against == "local_epsilon":
+            one = replace(setting, local_epsilon=value).amplified(reports, bound)
         drawn.append((value, one, value if against == "delta" else delta))
     facts = {
         "against": against,

@@ -1,13 +1,26 @@
 """The question `explain`: what a bound says, assumes and is proved by."""
 
+from typing import Annotated, Any
+
 import shoal
-from shoal.questions.answer import Answer
+from shoal.catalogue import KINDS
+from shoal.questions.copied_code import call, literal, taken
+from shoal.questions.parameters import word
+from shoal.questions.question import Answer, asks
 
 __all__ = ["explain"]
 
 
-def explain(*, name: str | None = None, kind: str | None = None) -> Answer:
-    """Return the statement, the assumptions and the citation of a bound, or those of all bounds.
+def _python(given: dict[str, Any]) -> list[str]:
+    name = [literal(given["name"])] if "name" in given else []
+    return [f"print({call('shoal.explain' if name else 'shoal.theorems', *name, *taken(given, 'kind'))})"]
+
+
+@asks(example="name=strong-clones", python=_python, first="name")
+def explain(*, name: str | None = None, kind: Annotated[str, word(*KINDS)] | None = None) -> Answer:
+    """Print the statement, the assumptions and the citation of a bound, or list all bounds.
+
+    Those of one round come first, then the methods that add rounds up, then the bounds of noisy SGD.
 
     Parameters
     ----------

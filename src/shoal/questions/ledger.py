@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import shoal
 from shoal.calibration.spending import Spending, Stretch
-from shoal.questions.answer import Answer
+from shoal.questions.copied_code import literal, opened
 from shoal.questions.parameters import LedgerText, Number, usual_delta
+from shoal.questions.question import Answer, asks
 
 __all__ = ["Kept", "ledger"]
 
@@ -17,6 +18,12 @@ class Kept(NamedTuple):
     spending: Spending | None
 
 
+def _python(given: dict[str, Any]) -> list[str]:
+    delta = usual_delta(given.get("delta"), given["ledger"])
+    return [*opened(given), f"print(ledger.spent({literal(delta)}))"]
+
+
+@asks(python=_python, verb="ledger show", first="ledger")
 def ledger(*, ledger: LedgerText, delta: Number | None = None, every: str | None = None) -> Answer:
     """Say what a ledger has, what it has cost, and how long its budget lasts if it goes on like this.
 

@@ -1,19 +1,27 @@
 """The kinds of parameters that questions have, each with how it is read from a text."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date
-from typing import Annotated
+from functools import cached_property
+from typing import Annotated, Any
 
+from shoal.amplification.amplify import proven_bounds
+from shoal.composition.composition_method import METHODS
 from shoal.composition.ledger import Ledger
+from shoal.digits import count_in, number_in
 from shoal.errors import ParameterError
-from shoal.numerals import count_in, number_in
-from shoal.questions.named_text import NamedText
 
 __all__ = [
     "USUAL_DELTA",
+    "BoundName",
     "Count",
     "Day",
     "Flag",
+    "Kind",
     "LedgerText",
+    "MethodName",
+    "NamedText",
     "Number",
     "Text",
     "day_in",
@@ -21,9 +29,49 @@ __all__ = [
     "ledger_in",
     "text_in",
     "usual_delta",
+    "word",
 ]
 
 USUAL_DELTA = 1e-6
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of parameter, which stands in its annotation.
+
+    Attributes
+    ----------
+    name : str
+        number, count, flag, day or word; or text, for a file that is handed over.
+    read : callable
+        Returns the value that a text has; its arguments are the text and the name of the parameter.
+    choices : callable, optional
+        Returns the words that a word may be, where there is a list of them.
+    """
+
+    name: str
+    read: Callable[[str, str], Any]
+    choices: Callable[[], Sequence[str]] | None = None
+
+
+class NamedText:
+    """A text that somebody handed over, a table or a certificate, and what to call it in an error.
+
+    Parameters
+    ----------
+    text : str or callable
+        All of it; or a function that returns it, which is called when it is first needed.
+    name : str
+        The file that it is from, or what it is, as an error calls it.
+    """
+
+    def __init__(self, text: str | Callable[[], str], name: str = "the text") -> None:
+        self._given, self.name = text, name
+
+    @cached_property
+    def text(self) -> str:
+        """All of it."""
+        return self._given if isinstance(self._given, str) else self._given()
 
 
 def day_in(text: str, name: str) -> date:
@@ -94,13 +142,24 @@ def ledger_in(text: str, name: str) -> Ledger:
     return Ledger.from_json(text, name=name)
 
 
-Number = Annotated[float, number_in]
-Count = Annotated[float, count_in]
-Flag = Annotated[bool, flag_in]
-Day = Annotated[date, day_in]
-Text = Annotated[NamedText, text_in]
+def word(*words: str) -> Kind:
+    """Return the kind of a parameter that is one of these words."""
+    return Kind("word", _as_typed, lambda: words)
+
+
+def _as_typed(text: str, _: str) -> str:
+    return text
+
+
+Number = Annotated[float, Kind("number", number_in)]
+Count = Annotated[float, Kind("count", count_in)]
+Flag = Annotated[bool, Kind("flag", flag_in)]
+Day = Annotated[date, Kind("day", day_in)]
+BoundName = Annotated[str, Kind("word", _as_typed, proven_bounds)]
+MethodName = Annotated[str, Kind("word", _as_typed, lambda: tuple(METHODS))]
+Text = Annotated[NamedText, Kind("text", text_in)]
 """A text of many lines, which is handed over as a whole."""
-LedgerText = Annotated[Ledger, ledger_in]
+LedgerText = Annotated[Ledger, Kind("text", ledger_in)]
 """A ledger, whose text is handed over as a whole."""
 
 

@@ -1,12 +1,55 @@
 """The question `plan`: the best mechanism for a histogram."""
 
+import math
+from typing import Any
+
+import numpy as np
+
 import shoal
-from shoal.questions.answer import Answer
+from shoal.charts import Axis, Chart
+from shoal.questions.copied_code import call, opened, taken, target
 from shoal.questions.parameters import Count, Flag, LedgerText, Number
+from shoal.questions.question import Answer, asks
 
 __all__ = ["plan"]
 
+_MOST_BARS = 24
 
+
+def _python(given: dict[str, Any]) -> list[str]:
+    asked = taken(given, "categories", "reports", "epsilon", "local_epsilon", "times")
+    return [*opened(given), f"print({call('shoal.plan', *asked, *target(given))})"]
+
+
+def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
+    """Draw an example: shares that fall like 1, ½, ⅓, …, with the error that the best mechanism has at each of them."""
+    plan, best = answer.result, answer.result.best
+    shares = 1 / np.arange(1.0, plan.categories + 1)
+    shares /= shares.sum()
+    errors = 2 * np.sqrt(best.mechanism.variance(shares, reports=plan.reports))
+    names, order = [f"{position + 1:,}" for position in range(plan.categories)], np.arange(plan.categories)
+    note = ""
+    if plan.categories > _MOST_BARS:  # the first ones, a gap, and the last one
+        order = np.append(np.arange(_MOST_BARS - 2), [0, -1])
+        names = [*names[: _MOST_BARS - 2], "…", names[-1]]
+        note = f"{plan.categories - _MOST_BARS + 1:,} categories in between are left out."
+    chart = Chart(
+        Axis("category", names=tuple(names)),
+        Axis("share of the people"),
+        f"An example, estimated by {best.mechanism.name.replace('-', ' ')}",
+        "Shares of an example with error bars of two standard deviations, from the most frequent to the rarest.",
+        note=note,
+    )
+    values = [each[order] for each in (shares, shares - errors, shares + errors)]
+    if note:
+        for each in values:
+            each[-2] = math.nan
+    bars, lower, upper = values
+    chart.bars(bars, lower=lower, upper=upper, label="share", interval="± 2 standard deviations")
+    return chart
+
+
+@asks(example="categories=100&reports=1e5&epsilon=0.5", python=_python, chart=_chart)
 def plan(
     *,
     categories: Count,

@@ -1,46 +1,51 @@
-"""A question by its name: its parameters, their text read into values, and what its docstring says of each."""
+"""Questions: a function with keyword arguments, and all that a user interface has to know of it.
+
+The functions are in the files of `shoal.questions`, each of which `asks` its question, and nothing else lists them.
+"""
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property, update_wrapper
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl
 
+from shoal import questions
 from shoal.checks import known
 from shoal.errors import AskedError, ParameterError
-from shoal.numerals import count_in, number_in
-from shoal.questions.answer import Answer
-from shoal.questions.parameters import day_in, flag_in, ledger_in, text_in
+from shoal.questions.parameters import Kind
 
-__all__ = ["NAMES", "Parameter", "Question", "question"]
+if TYPE_CHECKING:
+    from shoal.charts import Chart
+    from shoal.proofs.certificate import Certificate
 
-NAMES = (
-    "amplify",
-    "attack",
-    "calibrate",
-    "compare",
-    "compose",
-    "curve",
-    "explain",
-    "ledger",
-    "plan",
-    "rounds",
-    "sgd",
-    "verify",
-)
-"""All questions; each is a function in the file of its name."""
+__all__ = ["Answer", "Parameter", "Question", "asks", "column", "find", "names", "option", "question"]
 
-_KINDS: dict[Any, str] = {
-    number_in: "number",
-    count_in: "count",
-    flag_in: "flag",
-    day_in: "day",
-    text_in: "text",
-    ledger_in: "text",
-}
+_WORD = Kind("word", lambda text, _: text)
 _MOST_LETTERS = 200
 """Of a value that stands in an address."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a question is answered with.
+
+    Attributes
+    ----------
+    facts : dict or list
+        Plain values, as `--json` prints them.
+    result : object
+        What they were taken from: a curve, a list of curves, a calibration, a plan.
+    certify : callable, optional
+        Returns a proof in ball arithmetic of the answer, where there is a way to ask for one.
+    """
+
+    facts: Any
+    result: Any
+    certify: "Callable[[], Certificate] | None" = None
 
 
 @dataclass(frozen=True)
@@ -51,21 +56,26 @@ class Parameter:
     ----------
     name : str
         As in Python.
-    kind : str
-        number, count, flag, day or word; or text, for a file that is handed over.
-    read : callable
-        Returns the value that a text has; its arguments are the text and the name.
+    of : Kind
+        How its text is read, and which words it may be.
     default : object
         The value if none is given; `inspect.Parameter.empty` if one is needed.
     description : str
         What the docstring says of it, on one line.
+    group : str
+        The argument of the function that it is a field of; nothing if it is an argument itself.
     """
 
     name: str
-    kind: str
-    read: Callable[[str, str], Any]
+    of: Kind
     default: Any
     description: str
+    group: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Its kind: number, count, flag, day, word or text."""
+        return self.of.name
 
     @property
     def required(self) -> bool:
@@ -73,30 +83,91 @@ class Parameter:
         return self.default is inspect.Parameter.empty
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True, eq=False)
 class Question:
-    """A question, as those see it who only have texts.
+    """A question, as those see it who only have texts; it is called with the parameters as keyword arguments.
 
     Attributes
     ----------
-    name : str
-        Its name, one of `NAMES`.
     function : callable
-        What answers it.
+        What answers it. An argument that is a dataclass, such as `Setting`, has its fields as parameters.
+    example : str
+        The parameters of an example, as they stand in an address; nothing if it needs a file.
+    python : callable, optional
+        Returns lines of Python that print the main number, given the arguments that differ from their defaults.
+        Without it, the code calls the question.
+    chart : callable, optional
+        Returns the chart of an answer, given the answer and the arguments.
+    drawn : str
+        What the chart shows, as the help of the verb says it.
+    panel : str
+        The title of its panel on the page, which is made from the parameters; nothing if it has none.
+    verb : str
+        The verb that is nearest, if it has none of its own. Otherwise the verb has the name of the question, and is
+        made from it unless `shoal.cli.verbs` has a file of this name.
+    without : tuple of str
+        The parameters that this verb does not have.
+    first : str
+        The parameter that the verb takes without the name of an option.
+    adds : str
+        Options that the verb needs besides, to answer the question.
     """
 
-    name: str
     function: Callable[..., Answer]
+    example: str = ""
+    python: Callable[[dict[str, Any]], Sequence[str]] | None = None
+    chart: "Callable[[Answer, dict[str, Any]], Chart] | None" = None
+    drawn: str = "the chart"
+    panel: str = ""
+    verb: str = ""
+    without: tuple[str, ...] = ()
+    first: str = ""
+    adds: str = ""
+
+    def __post_init__(self) -> None:
+        """Take over the name, the module and the docstring of the function."""
+        update_wrapper(self, self.function)
+
+    def __call__(self, **arguments: Any) -> Answer:
+        """Answer the question, whose arguments are `parameters`."""
+        given = dict(arguments)
+        for group, kind in self._groups.items():
+            names = [name for name, each in self.parameters.items() if each.group == group and name in given]
+            given[group] = kind(**{name: given.pop(name) for name in names})
+        return self.function(**given)
+
+    @property
+    def name(self) -> str:
+        """Its name, which is that of its function and of its file."""
+        return self.function.__name__
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        return get_type_hints(self.function, include_extras=True)
+
+    @cached_property
+    def _groups(self) -> dict[str, type]:
+        """The arguments whose fields are parameters."""
+        return {
+            name: self._hints[name]
+            for name in inspect.signature(self.function).parameters
+            if isinstance(self._hints[name], type) and is_dataclass(self._hints[name])
+        }
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
         """The parameters by name, in their order."""
-        hints = get_type_hints(self.function, include_extras=True)
         said = _sections(inspect.getdoc(self.function) or "")
-        return {
-            name: Parameter(name, *_kind(hints[name]), each.default, said.get(name, ""))
-            for name, each in inspect.signature(self.function).parameters.items()
-        }
+        found: dict[str, Parameter] = {}
+        for name, each in inspect.signature(self.function).parameters.items():
+            if name not in self._groups:
+                found[name] = Parameter(name, _kind(self._hints[name]), each.default, said.get(name, ""))
+                continue
+            group = self._groups[name]
+            hints, texts = get_type_hints(group, include_extras=True), _sections(inspect.getdoc(group) or "")
+            for part in fields(group):
+                found[part.name] = Parameter(part.name, _kind(hints[part.name]), part.default, texts[part.name], name)
+        return found
 
     @cached_property
     def handed_over(self) -> Parameter | None:
@@ -104,9 +175,22 @@ class Question:
         return next((each for each in self.parameters.values() if each.kind == "text"), None)
 
     @property
+    def about(self) -> str:
+        """What the docstring says before it lists the parameters."""
+        return (inspect.getdoc(self.function) or "").partition("\n\nParameters\n")[0]
+
+    @property
     def summary(self) -> str:
         """The first sentence of the docstring."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+        return self.about.partition("\n")[0]
+
+    @property
+    def command(self) -> str:
+        """The example as a command."""
+        words = ["shoal", self.verb or self.name]
+        for name, text in parse_qsl(self.example):
+            words += [text] if name == self.first else [option(name), text]
+        return " ".join(words)
 
     def read(self, texts: Mapping[str, str], body: str | None = None) -> dict[str, Any]:
         """Return the arguments that texts describe.
@@ -133,12 +217,12 @@ class Question:
             known(tuple(name for name, each in self.parameters.items() if each.kind != "text"), parameter=name)
             if len(text) > _MOST_LETTERS:
                 raise ParameterError(f"{name} must have at most {_MOST_LETTERS} letters, got {len(text):,}", name)
-            arguments[name] = self.parameters[name].read(text, name)
+            arguments[name] = self.parameters[name].of.read(text, name)
         if body is not None:
             taken = self.handed_over
             if taken is None:
                 raise ParameterError(f"{self.name} takes no file, only parameters in the address")
-            arguments[taken.name] = taken.read(body, "the file")
+            arguments[taken.name] = taken.of.read(body, "the file")
         for name, each in self.parameters.items():
             if each.required and name not in arguments:
                 raise AskedError(f"{self.name} needs {{{name}}} with a value", name)
@@ -156,17 +240,33 @@ class Question:
         return name if name in self.parameters else None
 
 
-def _word_in(text: str, _: str) -> str:
-    return text
+def asks(**about: Any) -> Callable[[Callable[..., Answer]], Question]:
+    """Return a decorator that makes a question of a function.
+
+    Parameters
+    ----------
+    **about
+        The attributes of `Question`.
+    """
+    return lambda function: Question(function=function, **about)
 
 
-def _kind(hint: Any) -> tuple[str, Callable[[str, str], Any]]:
-    """Return the kind of a parameter with this annotation, and how it is read."""
+def option(name: str) -> str:
+    """Return how a parameter is typed in a command."""
+    return "--rounds" if name == "times" else f"--{name.replace('_', '-')}"
+
+
+def column(rows: Sequence[dict[str, Any]], name: str) -> list[float]:
+    """Return a column of facts for a chart, NaN where there is nothing."""
+    return [math.nan if row[name] is None else row[name] for row in rows]
+
+
+def _kind(hint: Any) -> Kind:
+    """Return the kind of a parameter with this annotation."""
     for each in (hint, *get_args(hint)):
-        if get_origin(each) is Annotated:
-            (read,) = each.__metadata__
-            return _KINDS[read], read
-    return "word", _word_in
+        if get_origin(each) is Annotated and isinstance(each.__metadata__[0], Kind):
+            return each.__metadata__[0]
+    return _WORD
 
 
 def _sections(docstring: str) -> dict[str, str]:
@@ -185,19 +285,43 @@ def _sections(docstring: str) -> dict[str, str]:
     return said
 
 
+def names() -> tuple[str, ...]:
+    """Return the names of all questions, each of which is a file of `shoal.questions`.
+
+    Examples
+    --------
+    >>> names()[:3]
+    ('amplify', 'attack', 'calibrate')
+    """
+    return tuple(sorted(name for name in _files() if find(name) is not None))
+
+
+def _files() -> list[str]:
+    return [module.name for module in iter_modules(questions.__path__)]
+
+
 @cache
+def find(name: str) -> Question | None:
+    """Return the question in a file of `shoal.questions`, if the file has one of its own name."""
+    found = getattr(import_module(f"{questions.__name__}.{name}"), name, None)
+    return found if isinstance(found, Question) else None
+
+
 def question(name: str) -> Question:
     """Return the question of this name.
 
     Parameters
     ----------
     name : str
-        One of `NAMES`.
+        One of `names()`; no file of another question is imported.
 
     Examples
     --------
     >>> question("amplify").summary
     'Say what (ε, δ) n shuffled reports have.'
     """
-    known(NAMES, question=name)
-    return Question(name, getattr(import_module(f"shoal.questions.{name}"), name))
+    found = find(name) if name in _files() else None
+    if found is None:
+        known(names(), question=name)
+    assert found is not None
+    return found

@@ -3,28 +3,53 @@
 from typing import Any
 
 from shoal.calibration.spending import Spending
+from shoal.charts import Axis, Chart
+from shoal.digits import rounded_up
 from shoal.errors import AskedError
-from shoal.questions import compose, ledger
-from shoal.questions.answer import Answer
-from shoal.questions.parameters import USUAL_DELTA, Count, Day, Number, Text, ledger_in
+from shoal.questions.compose import compose
+from shoal.questions.copied_code import rounds_lines
+from shoal.questions.ledger import ledger
+from shoal.questions.parameters import USUAL_DELTA, BoundName, Count, Day, Number, Text, ledger_in
+from shoal.questions.question import Answer, asks, column
+from shoal.questions.setting import Setting
 
 __all__ = ["rounds"]
 
 
+def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
+    facts = answer.facts
+    x, y = Axis("number of rounds", low=0.0), Axis("central ε of all rounds together", low=0.0)
+    chart = Chart(x, y, "What rounds cost", "The guarantee of the first rounds, together, against their number.")
+    done = [point for point in facts["points"] if point["rounds"] <= facts["rounds"]]
+    later = [point for point in facts["points"] if point["rounds"] >= facts["rounds"]]
+    chart.line([0.0, *column(done, "rounds")], [0.0, *column(done, "epsilon")], "", kind="guarantee")
+    if len(later) > 1:
+        chart.line(column(later, "rounds"), column(later, "epsilon"), "more of the last kind", kind="comparison")
+    if facts["budget"] is not None:
+        chart.level(facts["budget"]["epsilon"], f"budget ε = {facts['budget']['epsilon']:g}", kind="budget")
+    if done:
+        count = f"{facts['rounds']:,} round{'' if facts['rounds'] == 1 else 's'}"
+        chart.mark(facts["rounds"], facts["epsilon"], f"{count}: ε = {rounded_up(facts['epsilon'], 3)}")
+    return chart
+
+
+@asks(
+    example="reports=1e6&local_epsilon=2&times=30",
+    python=lambda given: rounds_lines("rounds", given),
+    chart=_chart,
+    verb="compose",
+    adds="--plot rounds.svg",
+)
 def rounds(
     *,
     reports: Count | None = None,
-    local_epsilon: Number | None = None,
-    local_delta: Number = 0.0,
-    randomizer: str | None = None,
-    categories: Count | None = None,
-    deviation: Number | None = None,
+    setting: Setting = Setting(),
     times: Count = 1,
     epsilon: Number | None = None,
     delta: Number | None = None,
     start: Day | None = None,
     every: str | None = None,
-    bound: str = "tightest",
+    bound: BoundName = "tightest",
     table: Text | None = None,
 ) -> Answer:
     """Follow ε from round to round, up to the number that was asked for or that a budget allows.
@@ -33,16 +58,8 @@ def rounds(
     ----------
     reports : int or float, optional
         How many reports are shuffled together in a round; 10_000, 1e6 and 1000000 are all fine.
-    local_epsilon : float, optional
-        ε₀ of what each person runs.
-    local_delta : float
-        δ₀ of what each person runs.
-    randomizer : str, optional
-        What each person runs, by its registered name, for a tighter answer.
-    categories : int or float, optional
-        Over how many categories; alone, it says randomized-response.
-    deviation : float, optional
-        The standard deviation of Gaussian noise on values between 0 and 1.
+    setting : Setting
+        What each person runs.
     times : int or float
         How many such rounds there are.
     epsilon : float, optional
@@ -74,15 +91,11 @@ def rounds(
         for name, value in (("reports", reports), ("epsilon", epsilon), ("start", start)):
             if value is not None:
                 raise AskedError(f"a ledger has its rounds, days and budget in itself; leave out {{{name}}}", name)
-        book = ledger.ledger(ledger=ledger_in(table.text, table.name), delta=delta, every=every)
+        book = ledger.function(ledger=ledger_in(table.text, table.name), delta=delta, every=every)
         return _answer(book.result.spending, book.facts["delta"])
-    composed = compose.compose(
+    composed = compose.function(
         reports=reports,
-        local_epsilon=local_epsilon,
-        local_delta=local_delta,
-        randomizer=randomizer,
-        categories=categories,
-        deviation=deviation,
+        setting=setting,
         times=times,
         epsilon=epsilon,
         delta=USUAL_DELTA if delta is None else delta,

@@ -1,22 +1,51 @@
 """The question `sgd`: what a run of noisy SGD guarantees."""
 
 import math
+from typing import Annotated, Any
 
+from shoal.charts import Axis, Chart
+from shoal.digits import rounded_up
 from shoal.errors import AskedError
-from shoal.questions.answer import Answer
-from shoal.questions.parameters import USUAL_DELTA, Count, Flag, Number
+from shoal.questions.copied_code import call, literal, taken
+from shoal.questions.parameters import USUAL_DELTA, Count, Flag, Kind, Number, word
+from shoal.questions.question import Answer, asks, column
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.poisson import poisson_comparison
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
+from shoal.sgd.sampler import SAMPLERS
 from shoal.sgd.sampler_comparison import compare_samplers
 
 __all__ = ["sgd"]
 
+_SAMPLING = Kind("word", lambda text, _: text, lambda: tuple(SAMPLERS))
 _WHY_NOT = 'it needs sampling="poisson" to have run, where every example joins a step or not by a coin of its own'
 
 
+def _python(given: dict[str, Any]) -> list[str]:
+    described = {"sampling": "allocation"} if given.get("adjacency") == "add-remove" else {}
+    described |= {name: value for name, value in given.items() if name not in ("delta", "epsilon", "poisson")}
+    lines = [f"run = {call('shoal.sgd.Run', *taken(described, *described))}"]
+    delta = f"delta={literal(given.get('delta', USUAL_DELTA))}"
+    if "epsilon" in given:
+        lines += [f"run = {call('shoal.sgd.calibrate', 'run', *taken(given, 'epsilon'), delta)}", "print(run)"]
+    return [*lines, f"print({call('shoal.sgd.guarantee', 'run', delta)})"]
+
+
+def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
+    facts = answer.facts
+    calibrated = facts["calibrated"]
+    shown = "noise_multiplier" if calibrated else "epsilon"
+    rows = [row for row in facts["samplers"] if row[shown] is not None]
+    names = Axis("", names=tuple(row["sampling"] for row in rows))
+    label = "noise multiplier" if calibrated else "ε"
+    chart = Chart(Axis(label), names, "The same run by every sampler", f"The {label} of each sampler, the best first.")
+    chart.bars(column(rows, shown), texts=[rounded_up(row[shown], 3) for row in rows])
+    return chart
+
+
+@asks(example="examples=60_000&batch_size=64&noise_multiplier=0.8", python=_python, chart=_chart)
 def sgd(
     *,
     examples: Count = 0,
@@ -26,10 +55,10 @@ def sgd(
     delta: Number = USUAL_DELTA,
     clip_norm: Number = 1.0,
     epochs: Count = 1,
-    noise: str = "batch",
-    releases: str = "every-step",
-    adjacency: str = "replace",
-    sampling: str | None = None,
+    noise: Annotated[str, word("batch", "example")] = "batch",
+    releases: Annotated[str, word("every-step", "sums")] = "every-step",
+    adjacency: Annotated[str, word("replace", "zero-out", "add-remove")] = "replace",
+    sampling: Annotated[str, _SAMPLING] | None = None,
     public_steps: Count | None = None,
     participations: Count = 1,
     poisson: Flag = False,

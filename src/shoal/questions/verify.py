@@ -1,11 +1,20 @@
 """The question `verify`: whether a certificate, or a review with certificates in it, proves what it says."""
 
-from shoal.questions.answer import Answer
+from typing import Any
+
+from shoal.questions.copied_code import FILES
 from shoal.questions.parameters import Text
+from shoal.questions.question import Answer, asks
+from shoal.review.review_document import verdict
 
 __all__ = ["verify"]
 
 
+def _python(_: dict[str, Any]) -> list[str]:
+    return [f'print(shoal.Certificate.from_json(Path("{FILES["certificate"]}").read_text()).verify())']
+
+
+@asks(python=_python, first="certificate")
 def verify(*, certificate: Text) -> Answer:
     """Prove a certificate or a review again from its numbers, and say what is proved, or what is wrong.
 
@@ -19,6 +28,4 @@ def verify(*, certificate: Text) -> Answer:
     Answer
         Its result is the `Certificate` or the `Review`, or nothing if the text is neither.
     """
-    from shoal.questions.verdict import verdict
-
     return Answer(*verdict(certificate.text))

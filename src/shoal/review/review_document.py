@@ -3,20 +3,90 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import unescape
+from html import escape, unescape
+from pathlib import Path
 from typing import Any
 
 import shoal
+from shoal.charts import STYLE
 from shoal.digits import exactly, rounded_up
 from shoal.errors import FileError, FormatError, ParameterError
-from shoal.proofs.certificate import MOST_BYTES, Certificate
+from shoal.proofs.certificate import MOST_BYTES, Certificate, is_certificate
 from shoal.proofs.work import limited
-from shoal.review.html_page import BLOCK, rendered
-from shoal.review.statement import MARKS, Section, Statement, marks_of, plain_text, text_of_review
+from shoal.review.statement import (
+    MARKS,
+    Chart,
+    Field,
+    Item,
+    Section,
+    Statement,
+    Table,
+    marks_of,
+    plain_text,
+    text_of_review,
+)
 from shoal.strict_json import parsed
 
-__all__ = ["MOST_REVIEW_BYTES", "Review", "is_review", "proved_sentence"]
+__all__ = ["BLOCK", "MOST_REVIEW_BYTES", "Review", "is_review", "proved_sentence", "rendered", "verdict"]
+
+BLOCK = '<script type="application/json" id="shoal-review">'
+"""What the data of a review stands behind; no browser runs it."""
+_STYLE = (Path(__file__).parent / "review.css").read_text(encoding="utf-8")
+
+
+def rendered(title: str, version: str, sections: Sequence[Section], certificates: Sequence[str], data: str) -> str:
+    """Return the page; the same review is always the same page, byte for byte."""
+    marks = "".join(_line(mark, meaning) for mark, meaning in MARKS.items())
+    body = "".join(
+        f"<h2>{number}. {escape(section.title)}</h2>\n{''.join(map(_shown, section.items))}"
+        for number, section in enumerate(sections, 1)
+    )
+    proofs = "".join(
+        f"<details><summary>Certificate {number}</summary><pre>{escape(text)}</pre></details>\n"
+        for number, text in enumerate(certificates, 1)
+    )
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}: privacy review</title>\n"
+        f"<style>{_STYLE}{STYLE}</style>\n</head>\n<body>\n<h1>Privacy review: <bdi>{escape(title)}</bdi></h1>\n"
+        f'<p class="soft">Made by shoal {escape(version)}. Each line is marked:</p>\n{marks}{body}{proofs}'
+        f"{BLOCK}{escape(data, quote=False)}</script>\n</body>\n</html>\n"
+    )
+
+
+def _line(mark: str, text: str) -> str:
+    return f'<div class="line"><span class="mark {mark}">{mark}</span><span dir="auto">{escape(text)}</span></div>\n'
+
+
+def _cell(text: str) -> str:
+    return f'<td dir="auto">{escape(text)}</td>'
+
+
+def _shown(item: Item) -> str:
+    """Return an item as HTML."""
+    match item:
+        case Statement(mark, text):
+            return _line(mark, text)
+        case Table(caption, head, rows):
+            titles = "".join(f'<th scope="col">{escape(text)}</th>' for text in ("", *head))
+            lines = "".join(
+                f'<tr><td><span class="mark {mark}">{mark}</span></td>{"".join(map(_cell, cells))}</tr>\n'
+                for mark, *cells in rows
+            )
+            head_line = f"<thead><tr>{titles}</tr></thead>"
+            return f"<table><caption>{escape(caption)}</caption>{head_line}<tbody>\n{lines}</tbody></table>\n"
+        case Chart():
+            return f'<figure><figcaption class="mark {item.mark}">{item.mark}</figcaption>{item.svg()}</figure>\n'
+        case Field(label, hint):
+            return (
+                f'<table><tbody><tr><th scope="row">{escape(label)}<br>'
+                f'<span class="soft">to fill in: {escape(hint)}</span></th>'
+                f'<td class="fill"></td></tr></tbody></table>\n'
+            )
+
 
 FORMAT = "shoal-review-1"
 _MOST_CERTIFICATES = 4
@@ -24,6 +94,10 @@ _MOST_TITLE, _MOST_VERSION = 1000, 40
 MOST_REVIEW_BYTES = 8 * MOST_BYTES
 """A longer text is no review, and is not read."""
 _MOST_FILLED = 10_000
+_NEITHER = (
+    "this is neither a certificate nor a review of shoal; make one with curve.certify(delta=…), "
+    "shoal amplify --certificate or shoal review"
+)
 _BLANK = str.maketrans("\n\r\t", "   ")
 _FILLED = re.compile(r'(<td class="fill">)([^<]*)(</td>)')
 
@@ -217,3 +291,37 @@ def _listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise FormatError("a review has lists of sections and of certificates")
     return value
+
+
+def verdict(text: str) -> tuple[dict[str, Any], Certificate | Review | None]:
+    """Return whether a certificate or a review proves what it says, and which it is, or nothing if the text is neither.
+
+    Parameters
+    ----------
+    text : str
+        The certificate, as JSON; or a review, as a page or as JSON.
+
+    Examples
+    --------
+    >>> facts, _ = verdict("{}")
+    >>> facts["proved"], facts["checked"]
+    (False, False)
+    """
+    proof: Certificate | Review | None = None
+    # A file that does not even name a format of shoal is not wrong: there is nothing in it to check.
+    checked = is_review(text) or is_certificate(text)
+    try:
+        proof = (Review.from_text if is_review(text) else Certificate.from_json)(text)
+        wrong = proof.objection()
+    except FileError as error:
+        wrong = str(error) if checked else _NEITHER
+    stands = proof is not None and not wrong
+    facts = {
+        "proved": stands,
+        "checked": checked,
+        "wrong": wrong or None,
+        "sentence": str(proof) if stands else None,
+        "certificate": proof.to_dict() if stands and isinstance(proof, Certificate) else None,
+        "lines": proof.lines if stands and isinstance(proof, Review) else None,
+    }
+    return facts, proof

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import positive
+from shoal.digits import advice
 from shoal.errors import DamagedError, ParameterError, StorageError
-from shoal.numerals import advice
 from shoal.progress import followed
 
 __all__ = ["Examples", "read_examples"]

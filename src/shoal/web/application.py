@@ -6,20 +6,92 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.questions.question import NAMES, question
-from shoal.web.api_page import api_page
-from shoal.web.openapi import openapi
+from shoal.questions.question import names, question
+from shoal.web.openapi import api_page, openapi
 from shoal.web.page_files import page_files, sent
 from shoal.web.reply import JSON, SVG, Reply, refusal
-from shoal.web.request_guard import RequestGuard
 from shoal.web.worker_pool import WorkerPool
 
-__all__ = ["MOST_BODY", "application"]
+__all__ = ["MOST_BODY", "RequestGuard", "application"]
+
+_HEADERS = {
+    "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+_METHODS = ("GET", "HEAD", "POST")
+
+
+class RequestGuard:
+    """An application around another one, which lets in only who asks for this machine by its own name.
+
+    A page from elsewhere may know the port, and a name of its own may lead here; then the Host is that name. What a
+    browser says of where a request comes from (Origin, Sec-Fetch-Site) must not be another site, unless a person has
+    followed a link to the page.
+
+    Parameters
+    ----------
+    app : ASGIApp
+        What is guarded.
+    hosts : iterable of str
+        What may stand in Host, with the port.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app, self._hosts = app, frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        wrong = self._objection(scope["method"], scope["path"], Headers(scope=scope))
+        if wrong is None:
+            await self._app(scope, receive, with_headers)
+            return
+        status, message = wrong
+        reply = refusal(status, message)
+        headers = {"allow": ", ".join(_METHODS)} if status == 405 else None
+        await Response(reply.body, reply.status, headers, reply.media_type)(scope, receive, with_headers)
+
+    def _objection(self, method: str, path: str, headers: Headers) -> tuple[int, str] | None:
+        """Return the status and the words with which a request is refused, or nothing."""
+        hosts = [host.lower() for host in headers.getlist("host")]
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return 421, f"this server answers to {', '.join(sorted(self._hosts))} only"
+        origins = headers.getlist("origin")
+        if any(origin.lower() != f"http://{hosts[0]}" for origin in origins):
+            return 403, "pages from elsewhere may not ask this server"
+        foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        if foreign and not _followed_link(method, path, headers):
+            return 403, "pages from elsewhere may not ask this server"
+        if method not in _METHODS:
+            return 405, f"this server knows {', '.join(_METHODS)} only"
+        return None
+
+
+def _followed_link(method: str, path: str, headers: Headers) -> bool:
+    """Tell whether a person goes to the page, in a window of its own; it has an answer in its link at most."""
+    modes = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    return method == "GET" and modes == ("navigate", "document") and not path.startswith("/api/")
+
 
 MOST_BODY = 4 << 20
 """Bytes of a file that is handed over."""
@@ -39,13 +111,13 @@ def application(pool: WorkerPool, hosts: Iterable[str]) -> ASGIApp:
     hosts : iterable of str
         What may stand in Host, with the port.
     """
-    found, document = page_files(), openapi()
+    found, document, asked = page_files(), openapi(), names()
     described = {"openapi.json": document.encode(), "api.html": api_page(document).encode()}
 
     async def ask(request: Request) -> Response:
         name = request.path_params["question"]
-        if name not in NAMES:
-            return _sent(refusal(404, f"there is no question {name[:60]!r}; there are {', '.join(NAMES)}"))
+        if name not in asked:
+            return _sent(refusal(404, f"there is no question {name[:60]!r}; there are {', '.join(asked)}"))
         if request.method == "POST" and question(name).handed_over is None:
             return _sent(refusal(405, f"{name} takes no file: ask by GET"), {"allow": "GET, HEAD"})
         texts = dict(request.query_params)

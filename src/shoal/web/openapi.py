@@ -1,51 +1,23 @@
-"""The OpenAPI document of the questions, made from their signatures and docstrings."""
+"""What the questions are: an OpenAPI document, made from signatures and docstrings, and the document as a page."""
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+import re
+from html import escape
 from typing import Any
 
 import shoal
-from shoal.amplification.amplify import proven_bounds
-from shoal.catalogue import KINDS
-from shoal.composition.composition_method import METHODS
-from shoal.mechanisms import kinds
-from shoal.questions.question import NAMES, Parameter, Question, question
-from shoal.sgd.sampler import SAMPLERS
+from shoal.questions.question import Parameter, Question, names, question
 from shoal.web.reply import FORMS
 
-__all__ = ["EXAMPLES", "openapi"]
+__all__ = ["api_page", "openapi"]
 
-EXAMPLES = {
-    "amplify": "reports=10_000&local_epsilon=1",
-    "attack": "reports=10_000&local_epsilon=1&false_alarms=0.01",
-    "calibrate": "epsilon=1&reports=10_000",
-    "compare": "reports=1e6&local_epsilon=4",
-    "compose": "reports=1e6&local_epsilon=2&times=365&epsilon=0.5",
-    "curve": "reports=10_000&local_epsilon=1&against=delta",
-    "explain": "name=strong-clones",
-    "plan": "categories=100&reports=1e5&epsilon=0.5",
-    "rounds": "reports=1e6&local_epsilon=2&times=30",
-    "sgd": "examples=60_000&batch_size=64&noise_multiplier=0.8",
-}
-"""A question of each kind that needs no file."""
 _TYPES: dict[str, dict[str, Any]] = {
     "number": {"type": ["number", "string"], "examples": [0.5, "1e-6"]},
     "count": {"type": ["number", "string"], "examples": [10000, "10_000", "1e6"]},
     "flag": {"type": "boolean"},
     "day": {"type": "string", "format": "date"},
     "word": {"type": "string"},
-}
-_CHOICES: dict[str, Callable[[], Sequence[str]]] = {
-    "adjacency": lambda: ("replace", "zero-out", "add-remove"),
-    "against": lambda: ("reports", "delta", "local_epsilon"),
-    "bound": proven_bounds,
-    "kind": lambda: tuple(KINDS),
-    "method": lambda: tuple(METHODS),
-    "noise": lambda: ("batch", "example"),
-    "randomizer": lambda: tuple(kinds(within=("categories", "deviation", "local_epsilon"))),
-    "releases": lambda: ("every-step", "sums"),
-    "sampling": lambda: tuple(SAMPLERS),
 }
 _ERROR = {"$ref": "#/components/schemas/Error"}
 
@@ -66,7 +38,7 @@ def openapi() -> str:
             "description": "How much privacy people gain when their randomized reports are shuffled. The answers are "
             "what `shoal` prints with `--json`; a number that is infinite or unknown is null.",
         },
-        "paths": {f"/api/{name}": _path(question(name)) for name in NAMES},
+        "paths": {f"/api/{name}": _path(question(name)) for name in names()},
         "components": {
             "schemas": {
                 "Error": {
@@ -126,8 +98,8 @@ def _operation(asked: Question, before: str = "") -> dict[str, Any]:
 
 def _parameter(each: Parameter) -> dict[str, Any]:
     schema = dict(_TYPES[each.kind])
-    if each.name in _CHOICES and each.kind == "word":
-        schema["enum"] = list(_CHOICES[each.name]())
+    if each.of.choices is not None:
+        schema["enum"] = list(each.of.choices())
     if each.default not in (None, inspect.Parameter.empty):
         schema["default"] = each.default
     return {
@@ -137,3 +109,63 @@ def _parameter(each: Parameter) -> dict[str, Any]:
         "description": each.description,
         "schema": schema,
     }
+
+
+def api_page(document: str) -> str:
+    """Return the page of an OpenAPI document.
+
+    Parameters
+    ----------
+    document : str
+        The document, as JSON.
+    """
+    content = json.loads(document)
+    info = content["info"]
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<title>shoal: questions</title><link rel="stylesheet" href="/api.css"></head><body><main>',
+        f"<h1>What can be asked of shoal {escape(info['version'])}</h1><p>{_words(info['description'])}</p>",
+        "<p>Wrong input is answered with status 400 and <code>{&quot;error&quot;: …, &quot;field&quot;: …}</code>, ",
+        "what takes too long or too much memory with 503. The same as a document for programs: ",
+        '<a href="/api/openapi.json">openapi.json</a>. <a href="/">The page</a> asks nothing else.</p>',
+    ]
+    for path, methods in content["paths"].items():
+        parts.append(_section(path, methods))
+    return "".join([*parts, "</main></body></html>\n"])
+
+
+def _section(path: str, methods: dict[str, Any]) -> str:
+    name = path.rpartition("/")[2]
+    first = next(iter(methods.values()))
+    rows = "".join(_row(each) for each in first["parameters"])
+    example = ""
+    if question(name).example:
+        address = escape(f"{path}?{question(name).example}")
+        example = f'<p>Example: <a href="{address}"><code>{address}</code></a></p>'
+    file = ""
+    if "post" in methods:
+        body = methods["post"]["requestBody"]
+        file = f"<p>By <code>POST</code>, the body is a file, as text: {_words(body['description'])}</p>"
+    words = " and ".join(f"<code>{method.upper()} {escape(path)}</code>" for method in methods)
+    head = '<tr><th scope="col">parameter</th><th scope="col">value</th><th scope="col">what it is</th></tr>'
+    return (
+        f'<section id="{escape(name)}"><h2>{escape(name)}</h2><p>{words}: {escape(first["summary"])}</p>{example}{file}'
+        f"<table><thead>{head}</thead><tbody>{rows}</tbody></table></section>"
+    )
+
+
+def _row(each: dict[str, Any]) -> str:
+    schema = each["schema"]
+    kind = "number" if isinstance(schema["type"], list) else schema.get("format", schema["type"])
+    if "enum" in schema:
+        kind = " | ".join(schema["enum"])
+    needed = ", needed" if each.get("required") else ""
+    usual = f", {schema['default']} if not given" if "default" in schema else ""
+    cells = (f"<code>{escape(each['name'])}</code>", escape(f"{kind}{needed}{usual}"), _words(each["description"]))
+    return f"<tr><td>{'</td><td>'.join(cells)}</td></tr>"
+
+
+def _words(text: str) -> str:
+    """Return a description as HTML, with what is in backquotes as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))

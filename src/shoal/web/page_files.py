@@ -1,11 +1,15 @@
 """The files of the page, read once and sent with a tag, so that a browser asks for each of them only once."""
 
 import hashlib
+import inspect
+import json
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.charts import STYLE
+from shoal.mechanisms import kinds
+from shoal.questions.question import Parameter, Question, names, question
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -38,7 +42,42 @@ def page_files() -> dict[str, bytes]:
     >>> {"charts.css", "index.html", "page.js"} <= set(page_files())
     True
     """
-    return {"charts.css": STYLE.encode(), **_within(files("shoal.web") / "static", "")}
+    made = {"charts.css": STYLE.encode(), "registry.json": json.dumps(_registry(), ensure_ascii=False).encode()}
+    return made | _within(files("shoal.web") / "static", "")
+
+
+def _registry() -> dict[str, Any]:
+    """Return the mechanisms that a field can name, and the panels that are made from the parameters of a question."""
+    parts = ("categories", "deviation", "local_epsilon")
+    return {
+        "categorical": list(kinds("categories", within=parts)),
+        "numeric": list(kinds("lower", within=parts)),
+        "panels": [_panel(question(name)) for name in names() if question(name).panel],
+    }
+
+
+def _panel(asked: Question) -> dict[str, Any]:
+    return {
+        "name": asked.name,
+        "title": asked.panel,
+        "about": asked.summary,
+        "question": asked.name,
+        "chart": asked.chart is not None,
+        "file": asked.handed_over.name if asked.handed_over else None,
+        "fields": [_field(each) for each in asked.parameters.values()],
+    }
+
+
+def _field(each: Parameter) -> dict[str, Any]:
+    """Return a field of a panel, as `fields.js` takes it."""
+    field = {"name": each.name, "label": each.name.replace("_", " "), "hint": each.description, "kind": "number"}
+    if each.default not in (None, inspect.Parameter.empty):
+        field["value"] = str(each.default).lower() if each.kind == "flag" else str(each.default)
+    choices = ("false", "true") if each.kind == "flag" else each.of.choices() if each.of.choices else ()
+    if choices:
+        left_out = [] if each.required or "value" in field else [("", "")]
+        return field | {"kind": "choice", "options": [*left_out, *((word, word) for word in choices)]}
+    return field | {"kind": {"text": "lines", "day": "day", "word": "word"}.get(each.kind, "number")}
 
 
 def _within(folder: Traversable, path: str) -> dict[str, bytes]:

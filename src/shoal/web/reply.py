@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.checks import known
-from shoal.errors import NoPairError, ShoalError
-from shoal.questions.answer import Answer
-from shoal.questions.question import Question, question
+from shoal.errors import NoPairError, ParameterError, ShoalError
+from shoal.questions.copied_code import code_of
+from shoal.questions.question import Question, names, question
 
 __all__ = ["FORMS", "JSON", "SVG", "Reply", "answered", "refusal"]
 
@@ -102,18 +102,18 @@ def answered(name: str, texts: Mapping[str, str], body: str | None, form: str) -
 
 
 def _formed(asked: Question, arguments: dict[str, Any], form: str) -> Reply:
-    from shoal.questions.answer_chart import chart_of, check_chart
-    from shoal.questions.copied_code import code_of
-
     if form == "code":
         return Reply(200, JSON, _json(code_of(asked, arguments)))
-    if form in ("svg", "inline"):
-        check_chart(asked.name)
-    answer: Answer = asked.function(**arguments)
+    draw = asked.chart
+    if form in ("svg", "inline") and draw is None:
+        drawn = [name for name in names() if question(name).chart is not None]
+        raise ParameterError(f"{asked.name} has no chart; {', '.join(drawn)} have")
+    answer = asked(**arguments)
     if form == "facts":
         return Reply(200, JSON, _json(answer.facts))
     if form == "certificate":
         if answer.certify is None:
             raise NoPairError(f"{asked.name} has no certificate; amplify, compose, ledger and sgd have")
         return Reply(200, JSON, answer.certify().to_json().encode())
-    return Reply(200, SVG, chart_of(asked.name, answer, arguments).svg(style=form == "svg").encode())
+    assert draw is not None
+    return Reply(200, SVG, draw(answer, arguments).svg(style=form == "svg").encode())

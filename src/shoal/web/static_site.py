@@ -1,16 +1,19 @@
 """The page as a folder of files, for any web server: the strong clones in JavaScript, and proofs in the browser."""
 
+import io
 import json
+import zipfile
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from shoal.charts import Axis, Chart
 from shoal.durable_file import whole_file
-from shoal.errors import StorageError
+from shoal.errors import ParameterError, StorageError
 from shoal.questions.explain import explain
-from shoal.web.browser_proofs import browser_proofs
 from shoal.web.page_files import page_files
 
-__all__ = ["write"]
+__all__ = ["browser_proofs", "proving_part", "write"]
 
 _SERVED = ("api.css", "offline.js", "prove.js", "prover.js")
 """Files that only a server has a use for, or that have another name or a condition in a folder."""
@@ -77,3 +80,64 @@ def _frame(axis: Axis, against: str) -> str:
     chart.line([axis.low, axis.high], [1.0, 1.0], "strong-clones", kind="guarantee")
     chart.mark((axis.low * axis.high) ** 0.5, 1.0, "ε = 1.0000")
     return chart.svg()
+
+
+_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+_WHEEL = "python_flint-*wasm32.whl"
+_PARTS = (
+    "__init__.py", "assumptions.py", "charts", "digits.py", "errors.py", "lazy_names.py", "proofs", "review",
+    "strict_json.py",
+)  # fmt: skip
+_ADVICE = (
+    "get both with `npm pack pyodide`, which is to be unpacked, and `pip download --no-deps --only-binary :all: "
+    "--platform pyemscripten_2026_0_wasm32 --python-version 314 --implementation cp --abi cp314 python-flint`"
+)
+
+
+def browser_proofs(downloaded: Path) -> dict[str, bytes]:
+    """Return the files for proofs in a browser, by their paths in the folder of the page.
+
+    Parameters
+    ----------
+    downloaded : Path
+        A folder with Pyodide's files, in it or in its folder ``package``, and one wheel of python-flint.
+    """
+    folders = (downloaded, downloaded / "package")
+    found: dict[str, bytes] = {}
+    try:
+        for name in _PYODIDE:
+            path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+            if path is None:
+                raise ParameterError(f"{downloaded} has no {name}; {_ADVICE}")
+            found[f"pyodide/{name}"] = path.read_bytes()
+        wheels = [path for folder in folders for path in folder.glob(_WHEEL)]
+        if len(wheels) != 1:
+            raise ParameterError(f"{downloaded} has {len(wheels)} files {_WHEEL}, and one is needed; {_ADVICE}")
+        found["pyodide/flint.whl"] = wheels[0].read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot read {downloaded}: {error.strerror}", error) from None
+    return found | {"pyodide/shoal.zip": proving_part()}
+
+
+def proving_part() -> bytes:
+    """Return the part of shoal that proves certificates as an archive, the same bytes each time.
+
+    Examples
+    --------
+    >>> archive = zipfile.ZipFile(io.BytesIO(proving_part()))
+    >>> "shoal/proofs/certificate.py" in archive.namelist()
+    True
+    """
+    root, content = files("shoal"), io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in _PARTS:
+            for path, data in _within(root.joinpath(part), part):
+                archive.writestr(zipfile.ZipInfo(f"shoal/{path}"), data, zipfile.ZIP_DEFLATED)
+    return content.getvalue()
+
+
+def _within(part: Traversable, path: str) -> list[tuple[str, bytes]]:
+    if not part.is_dir():
+        return [(path, part.read_bytes())]
+    inner = sorted(part.iterdir(), key=lambda each: each.name)
+    return [row for each in inner if each.name != "__pycache__" for row in _within(each, f"{path}/{each.name}")]

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import BinaryIO
 
-from shoal.questions.question import NAMES, question
+from shoal.questions.question import names
 from shoal.web.reply import Reply, answered
 
 __all__ = ["main", "packed", "unpacked"]
@@ -56,8 +56,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever prints must not come between the frames
     _limit_memory()
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    for name in NAMES:
-        question(name)
+    names()
     for form in ("facts", "code", "inline"):  # the first answer takes longer, as tables are made
         answered("amplify", {"reports": "1000", "local_epsilon": "1"}, None, form)
     replies.write(struct.pack(">I", 0))

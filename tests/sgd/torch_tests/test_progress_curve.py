@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from figures import palette
 from shoal.digits import rounded_up
 from shoal.errors import MissingExtraError
-from shoal.figures import palette
 from shoal.sgd.account import Account
 from shoal.sgd.run import Run
 from shoal.sgd.torch import progress_curve as module

@@ -5,8 +5,7 @@ from pathlib import Path
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.options import Json
 from shoal.cli.output import show
-from shoal.cli.report_facts import given, written
-from shoal.cli.report_output import print_aggregate
+from shoal.cli.report_output import given, print_aggregate, written
 from shoal.durable_file import check_output
 from shoal.files.count_file import aggregated, write_counts
 

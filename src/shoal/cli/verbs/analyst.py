@@ -13,8 +13,7 @@ from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_pulled, print_result, print_tallies
 from shoal.cli.options import Count, Json, Number
 from shoal.cli.output import print_json, show
-from shoal.cli.pictures import PICTURES
-from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.pictures import PICTURES, TABLES, check_suffix, draw_estimate, write_table
 from shoal.cli.verbs.report import Url
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError

@@ -7,7 +7,7 @@ from shoal.cli.app import OTHER, app
 from shoal.cli.options import Count, Json, MechanismName, Number
 from shoal.cli.output import show
 from shoal.digits import rounded_down, rounded_up
-from shoal.questions.randomizer_choice import randomizer_of
+from shoal.questions.setting import randomizer_of
 
 __all__ = ["audit_mechanism"]
 

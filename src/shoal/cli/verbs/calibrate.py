@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from shoal.cli.app import GUARANTEES, app
-from shoal.cli.help_text import asking
-from shoal.cli.ledger_file import LedgerOption, opened
-from shoal.cli.options import Bound, Count, Json, Number, OptionalRounds
+from shoal.cli.asking import asking
+from shoal.cli.options import Json
 from shoal.cli.output import fixed_in_advance, print_guarantee, show
 from shoal.cli.pictures import check_plot, draw, save_plot
 from shoal.digits import exactly, input_down, rounded_up
-from shoal.questions import calibrate as question
+from shoal.questions.calibrate import calibrate as question
 
 __all__ = ["calibrate"]
 
@@ -21,20 +20,7 @@ __all__ = ["calibrate"]
     help_epilogue="Example:  shoal calibrate --epsilon 1 --reports 10_000 --rounds 365",
 )
 @asking("calibrate")
-def calibrate(
-    *,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    reports: Count | None = None,
-    local_epsilon: Number | None = None,
-    times: OptionalRounds = None,
-    randomizer: str | None = None,
-    categories: Count | None = None,
-    bound: Bound = "tightest",
-    ledger: LedgerOption = None,
-    json: Json = False,
-    plot: Path | None = None,
-) -> None:
+def calibrate(asked: dict[str, Any], *, json: Json = False, plot: Path | None = None) -> None:
     """Find the largest local ε₀ for these reports, the fewest reports for this ε₀, or the most rounds for both.
 
     Parameters
@@ -43,21 +29,11 @@ def calibrate(
         draw ε against the number of rounds into this file (.png, .svg, .pdf), or against δ if there is only one.
     """
     check_plot(plot)
-    answer = question.calibrate(
-        epsilon=epsilon,
-        delta=delta,
-        reports=reports,
-        local_epsilon=local_epsilon,
-        times=times,
-        randomizer=randomizer,
-        categories=categories,
-        bound=bound,
-        ledger=None if ledger is None else opened(ledger),
-    )
+    answer = question(**asked)
     calibration, facts = answer.result, answer.facts
-    if reports is None:
+    if asked.get("reports") is None:
         headline = f"reports = {calibration.reports:,}"
-    elif local_epsilon is None:
+    elif asked.get("local_epsilon") is None:
         headline = f"local_epsilon = {calibration.local_epsilon!r}"
     else:
         headline = f"rounds = {calibration.times:,}"

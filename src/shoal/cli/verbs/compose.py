@@ -1,18 +1,17 @@
 """The verb `compose`: the guarantee of many rounds."""
 
-from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from shoal.cli.app import GUARANTEES, app
-from shoal.cli.certificates import CertificateFile, certified
-from shoal.cli.help_text import asking
-from shoal.cli.options import Bound, Count, Json, LocalRandomizer, Method, Number, Rounds
+from shoal.cli.asking import asking
+from shoal.cli.files import CertificateFile, certified
+from shoal.cli.options import Json
 from shoal.cli.output import fixed_in_advance, print_guarantee, show
 from shoal.cli.pictures import check_plot, save_plot
-from shoal.cli.text_file import text_of
 from shoal.errors import AskedError
-from shoal.questions import compose as question
+from shoal.questions.compose import compose as question
 
 __all__ = ["compose"]
 
@@ -23,17 +22,8 @@ __all__ = ["compose"]
 )
 @asking("compose")
 def compose(
+    asked: dict[str, Any],
     *,
-    reports: Count | None = None,
-    local: LocalRandomizer = LocalRandomizer(),
-    times: Rounds = 1,
-    epsilon: Number | None = None,
-    delta: Number = 1e-6,
-    start: date | None = None,
-    every: str | None = None,
-    bound: Bound = "tightest",
-    table: Path | None = None,
-    method: Method = "loss",
     certificate: CertificateFile = None,
     json: Json = False,
     plot: Path | None = None,
@@ -49,28 +39,20 @@ def compose(
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
     check_plot(plot)
-    if method != "loss" and plot:
+    table, dated = asked.get("table"), asked.get("start") is not None
+    if asked.get("method", "loss") != "loss" and plot:
         raise AskedError("how long a budget lasts, and the picture, need {method=loss}")
-    if every is not None and start is None and table is None:
+    if asked.get("every") is not None and not dated and table is None:
         raise AskedError("{every} needs {start}, the day of the first round", "every")
-    if start is not None and epsilon is None and table is None:
+    if dated and asked.get("epsilon") is None and table is None:
         raise AskedError("{start} needs {epsilon}: the answer says on which day that budget is spent", "start")
-    answer = question.compose(
-        **local.arguments(),
-        reports=reports,
-        times=times,
-        epsilon=epsilon,
-        delta=delta,
-        start=start,
-        every=every,
-        bound=bound,
-        table=None if table is None else text_of(table),
-        method=method,
-    )
+    answer = question(**asked)
     facts, spending = answer.facts, answer.result.spending
     if certificate is not None:
         facts |= certified(answer, certificate)
-    picture = None if plot is None else save_plot(plot, spending.chart(), inputs=() if table is None else (table,))
+    picture = (
+        None if plot is None else save_plot(plot, spending.chart(), inputs=() if table is None else (Path(table.name),))
+    )
     more = [("budget", spending.sentence)] if spending.sentence else []
     if facts["rounds"] > 1:
         more.append(fixed_in_advance(facts["rounds"]))

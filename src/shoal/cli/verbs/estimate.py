@@ -8,10 +8,8 @@ from shoal.checks import whole
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import print_json
-from shoal.cli.pictures import PICTURES
-from shoal.cli.report_facts import given, guaranteed, in_order
-from shoal.cli.report_output import print_estimate
-from shoal.cli.tables import MOST_DRAWN, TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.pictures import MOST_DRAWN, PICTURES, TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.report_output import given, guaranteed, in_order, print_estimate
 from shoal.errors import ParameterError
 from shoal.files.count_file import aggregated
 

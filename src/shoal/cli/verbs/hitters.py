@@ -15,9 +15,8 @@ from shoal.checks import probability, whole
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.options import Count, Flag, Json, Number, Person
 from shoal.cli.output import grid, print_json, print_parts
-from shoal.cli.pictures import PICTURES
-from shoal.cli.report_facts import NOT_PRIVATE, check_exists
-from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.pictures import PICTURES, TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.report_output import NOT_PRIVATE, check_exists
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, StorageError
 from shoal.files.person_rows import PersonRows, RowsPerPerson

@@ -8,17 +8,15 @@ import shoal
 from shoal.calibration.spending import EVERY
 from shoal.checks import known
 from shoal.cli.app import GUARANTEES, app
-from shoal.cli.certificates import CertificateFile, certified
-from shoal.cli.ledger_file import opened
-from shoal.cli.options import Bound, Count, Flag, Json, LocalRandomizer, Number, OptionalRounds
+from shoal.cli.asking import LocalRandomizer
+from shoal.cli.files import CertificateFile, certified, opened, text_of
+from shoal.cli.options import Bound, Count, Flag, Json, Number, OptionalRounds
 from shoal.cli.output import print_ledger, show
 from shoal.cli.pictures import check_plot, save_plot
-from shoal.cli.text_file import text_of
 from shoal.composition.budget import Budget
 from shoal.planning.plan import PlannedRounds
-from shoal.questions import ledger as question
+from shoal.questions.ledger import ledger as question
 from shoal.questions.parameters import USUAL_DELTA
-from shoal.questions.randomizer_choice import amplified
 
 __all__ = ["record", "show_ledger"]
 
@@ -121,7 +119,7 @@ def record(
         rounds = PlannedRounds.from_json(source.text, source.name)
         curve, all_rounds = rounds.curve(), rounds.rounds
     else:
-        curve, all_rounds = amplified(**local.arguments(), reports=reports or 0, bound=bound), 1
+        curve, all_rounds = local.amplified(reports or 0, bound), 1
     times = all_rounds if times is None else times
     book = shoal.Ledger(file)
     if plan is not None and not over_budget:
@@ -151,7 +149,7 @@ def _show(
     certificate: Path | None = None,
 ) -> None:
     """Print what a ledger has, and draw it if a file is named."""
-    answer = question.ledger(ledger=book, delta=delta, every=every)
+    answer = question(ledger=book, delta=delta, every=every)
     facts, spending = answer.facts, answer.result.spending
     if certificate is not None:
         proof = certified(answer, certificate)

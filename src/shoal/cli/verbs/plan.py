@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.cli.app import HISTOGRAMS, app
-from shoal.cli.help_text import asking
-from shoal.cli.ledger_file import LedgerOption, opened
-from shoal.cli.options import Count, Flag, Json, Number, Rounds
+from shoal.cli.asking import asking
+from shoal.cli.options import Json
 from shoal.cli.output import fixed_in_advance, grid, print_parts, show
 from shoal.cli.pictures import check_plot, save_plot
 from shoal.digits import exactly, input_down, rounded_up
@@ -22,7 +21,7 @@ from shoal.errors import ParameterError
 from shoal.mechanisms import Bundled
 from shoal.planning.error_chart import error_chart
 from shoal.planning.plan import Choice
-from shoal.questions import plan as question
+from shoal.questions.plan import plan as question
 
 __all__ = ["plan_mechanism"]
 
@@ -44,19 +43,7 @@ _THOUSANDS = 10_000
 )
 @asking("plan")
 def plan_mechanism(
-    *,
-    categories: Count,
-    reports: Count,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    local_epsilon: Number | None = None,
-    times: Rounds = 1,
-    ledger: LedgerOption = None,
-    messages: Count = 1,
-    dummies: Flag = False,
-    output: Path | None = None,
-    json: Json = False,
-    plot: Path | None = None,
+    asked: dict[str, Any], *, output: Path | None = None, json: Json = False, plot: Path | None = None
 ) -> None:
     """Rank the mechanisms for a histogram under a central guarantee, the best first.
 
@@ -77,17 +64,7 @@ def plan_mechanism(
     check_plot(plot)
     if output is not None:
         _check_plan(output)
-    answer = question.plan(
-        categories=categories,
-        reports=reports,
-        epsilon=epsilon,
-        delta=delta,
-        local_epsilon=local_epsilon,
-        times=times,
-        ledger=None if ledger is None else opened(ledger),
-        messages=messages,
-        dummies=dummies,
-    )
+    answer = question(**asked)
     facts, result = answer.facts, answer.result
     if output is not None:
         with whole_file(output) as file:

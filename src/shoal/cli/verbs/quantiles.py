@@ -7,10 +7,8 @@ import numpy as np
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.options import Count, Flag, Json, Number, Person
 from shoal.cli.output import show
-from shoal.cli.pictures import PICTURES
-from shoal.cli.report_facts import check_exists, guaranteed_together
-from shoal.cli.report_output import print_quantiles
-from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.pictures import PICTURES, TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.report_output import check_exists, guaranteed_together, print_quantiles
 from shoal.files.column_values import numbers
 from shoal.files.person_rows import RowsPerPerson
 from shoal.mechanisms.number_range import NumberRange

@@ -8,8 +8,7 @@ from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.choice import MechanismChoice
 from shoal.cli.options import Count, Json, Person
 from shoal.cli.output import show
-from shoal.cli.report_facts import check_exists, written
-from shoal.cli.report_output import print_written
+from shoal.cli.report_output import check_exists, print_written, written
 from shoal.durable_file import check_output
 from shoal.errors import ParameterError
 from shoal.files.column_values import values

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from shoal.cli.app import GUARANTEES, app
-from shoal.cli.options import Count, Flag, Json, LocalRandomizer, Number
+from shoal.cli.asking import LocalRandomizer
+from shoal.cli.files import text_of
+from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import print_json
-from shoal.cli.text_file import text_of
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError
 from shoal.questions.parameters import ledger_in, usual_delta
-from shoal.questions.randomizer_choice import described
 from shoal.review import Review
 
 __all__ = ["review"]
@@ -154,7 +154,7 @@ def _made(
 
         return task_review(Task.read(task), title=title)
     if ledger is not None:
-        from shoal.review.ledger_review import ledger_review
+        from shoal.review.sources import ledger_review
 
         text = text_of(ledger)
         rounds = ledger_in(text.text, text.name)
@@ -166,13 +166,11 @@ def _made(
         return sources.of_plan(text.text, text.name, title=_titled(title, "a histogram"), fakes=fakes)
     if training is not None:
         return sources.of_training(training, title=_titled(title, training.stem))
-    asked = local.arguments()
-    local_delta = asked.pop("local_delta")
     return sources.of_parameters(
-        described(**asked),
+        local.described(),
         title=_titled(title, "shuffled reports"),
         reports=reports or 0,
-        local_delta=local_delta,
+        local_delta=local.local_delta,
         delta=usual_delta(delta, None),
         fakes=fakes,
     )

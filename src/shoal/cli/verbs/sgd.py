@@ -1,13 +1,12 @@
 """The verb `sgd`: what a run of noisy SGD guarantees."""
 
 from shoal.cli.app import TRAINING, app
-from shoal.cli.certificates import CertificateFile, certified
-from shoal.cli.help_text import asking
+from shoal.cli.asking import asking
+from shoal.cli.files import CertificateFile, certified
 from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import show
-from shoal.cli.sampling import Sampling
-from shoal.cli.train_output import print_run
-from shoal.questions import sgd as question
+from shoal.cli.train_output import Sampling, print_run
+from shoal.questions.sgd import sgd as question
 
 __all__ = ["sgd"]
 
@@ -36,7 +35,7 @@ def sgd(
     json: Json = False,
 ) -> None:
     """Say what a run of noisy SGD guarantees, or how much noise a guarantee needs, without training anything."""
-    answer = question.sgd(
+    answer = question(
         examples=examples,
         batch_size=batch_size,
         noise_multiplier=noise_multiplier,

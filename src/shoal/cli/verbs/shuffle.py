@@ -5,8 +5,7 @@ from pathlib import Path
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.options import Flag, Json
 from shoal.cli.output import show
-from shoal.cli.report_facts import given, written
-from shoal.cli.report_output import print_written
+from shoal.cli.report_output import given, print_written, written
 from shoal.files.report_file import ReportFile
 from shoal.shuffling import shuffle as shuffle_files
 

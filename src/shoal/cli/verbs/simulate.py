@@ -10,10 +10,8 @@ from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.choice import MechanismChoice
 from shoal.cli.options import Count, Json, Number
 from shoal.cli.output import print_json
-from shoal.cli.pictures import PICTURES
-from shoal.cli.report_facts import NOT_PRIVATE, check_exists, guaranteed
-from shoal.cli.report_output import print_simulation
-from shoal.cli.tables import check_suffix, draw_estimate
+from shoal.cli.pictures import PICTURES, check_suffix, draw_estimate
+from shoal.cli.report_output import NOT_PRIVATE, check_exists, guaranteed, print_simulation
 from shoal.errors import ParameterError
 from shoal.files.column_values import values
 from shoal.files.person_rows import ASSUMED_ROWS

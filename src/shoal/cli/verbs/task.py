@@ -14,10 +14,10 @@ from shoal.cli.choice import MechanismChoice
 from shoal.cli.collect_output import print_task, print_verified
 from shoal.cli.options import Count, Json, Number
 from shoal.cli.output import show
+from shoal.digits import seconds_in
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 from shoal.mechanisms import Dummies
-from shoal.numerals import seconds_in
 
 if TYPE_CHECKING:
     from shoal.collect.task import Task

@@ -18,8 +18,7 @@ from shoal.cli.app import TRAINING, app
 from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import show
 from shoal.cli.pictures import check_plot, save_plot
-from shoal.cli.sampling import Sampling
-from shoal.cli.train_output import print_training
+from shoal.cli.train_output import Sampling, print_training
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError, PrecisionWarning
 from shoal.mechanisms.coins import Simulation, coins_for
@@ -171,7 +170,7 @@ def train(
         if file is not None:
             _write(file, trained, found, learned.names, facts)
     if plot is not None:
-        from shoal.figures.private_training import training_curve
+        from shoal.cli.train_output import training_curve
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrecisionWarning)
@@ -191,7 +190,7 @@ def _check_files(output: Path | None, plot: Path | None, inputs: list[Path]) -> 
             if not path.absolute().parent.is_dir():
                 raise ParameterError(f"cannot write {path}: its folder does not exist; make the folder first")
     if plot is not None:
-        from shoal.figures.private_training import check_drawing
+        from shoal.cli.train_output import check_drawing
 
         check_drawing()
 

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from shoal.cli.app import GUARANTEES, app
+from shoal.cli.files import text_of
 from shoal.cli.options import Json
 from shoal.cli.output import print_json
-from shoal.cli.text_file import text_of
 from shoal.progress import waiting
 from shoal.proofs.certificate import Certificate
-from shoal.questions import verify as question
+from shoal.questions.verify import verify as question
 
 __all__ = ["verify"]
 
@@ -31,7 +31,7 @@ def verify(file: Path, *, json: Json = False) -> int:
 
     text = text_of(file, most=4 * MOST_REVIEW_BYTES + 1)
     with waiting("proving again in ball arithmetic"):
-        answer = question.verify(certificate=text)
+        answer = question(certificate=text)
     wrong = answer.facts["wrong"]
     if json:
         print_json(answer.facts)

@@ -9,7 +9,7 @@ from pathlib import Path
 from shoal.collect.store import Store
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
-from shoal.folder_modules import gather
+from shoal.lazy_names import gather
 
 __all__ = ["kinds", "open_store"]
 

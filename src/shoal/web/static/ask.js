@@ -1,12 +1,5 @@
 // Questions to the server.
-
-/** An answer that says what is wrong with the question, and in which field. */
-export class Refusal extends Error {
-  constructor(message, field) {
-    super(message);
-    this.field = field;
-  }
-}
+import { Refusal } from "./elements.js";
 
 /** Return the answer to a question: JSON, or the text of a chart with `as: "inline"`, for a page, or "svg", for a file. */
 export async function ask(question, values, body) {

@@ -46,3 +46,11 @@ export function save(name, type, text) {
   make("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
+
+/** An answer that says what is wrong with the question, and in which field. */
+export class Refusal extends Error {
+  constructor(message, field) {
+    super(message);
+    this.field = field;
+  }
+}

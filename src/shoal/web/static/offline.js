@@ -1,14 +1,7 @@
 // Answers without a server, in place of ask.js: the strong clones for any randomizer, and proofs in the browser.
 import { amplified, profile } from "./clones.js";
+import { Refusal } from "./elements.js";
 import { typed, up } from "./numbers.js";
-
-/** An answer that says what is wrong with the question, and in which field. */
-export class Refusal extends Error {
-  constructor(message, field) {
-    super(message);
-    this.field = field;
-  }
-}
 
 const SERVER = 'needs a server: pip install "shoal-dp[cli,web]", then shoal web.';
 const NEEDS = {

@@ -1,7 +1,7 @@
 // A panel: fields on one side, the answer on the other, and ways to take it away.
-import { ask, Refusal } from "./ask.js";
+import { ask } from "./ask.js";
 import { csv, show } from "./chart.js";
-import { make, save } from "./elements.js";
+import { make, Refusal, save } from "./elements.js";
 import { Field } from "./fields.js";
 import { newest } from "./newest.js";
 

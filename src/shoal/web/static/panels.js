@@ -1,14 +1,11 @@
-// The six panels: what is asked, and how the answer is said.
-import { ask, more, Refusal } from "./ask.js";
-import { facts as listed, make, table } from "./elements.js";
+// The panels: what is asked, and how the answer is said.
+import { ask, more } from "./ask.js";
+import { facts as listed, make, Refusal, table } from "./elements.js";
 import { about, count, down, percent, up } from "./numbers.js";
 
-const CATEGORICAL = [
-  "randomized-response", "subset-selection", "hadamard-response", "recursive-hadamard-response", "projective-geometry-response",
-  "rappor", "private-independent-rappor", "unary-encoding", "local-hashing",
-];
-const NUMERIC = ["one-bit-mean", "laplace", "gaussian"];
-const MECHANISMS = [["", "anything with this ε₀"], ...[...CATEGORICAL, ...NUMERIC].map((name) => [name, name.replaceAll("-", " ")])];
+const { categorical, numeric, panels } = await (await fetch("registry.json")).json();
+const spaced = (name) => name.replaceAll("-", " ");
+const MECHANISMS = [["", "anything with this ε₀"], ...[...categorical, ...numeric].map((name) => [name, spaced(name)])];
 
 const people = { name: "reports", label: "People", hint: "reports that are shuffled together", low: 1, high: 1e12, whole: true, value: "10000" };
 const local = { name: "local_epsilon", label: "ε₀", hint: "what one report keeps by itself", low: 0.01, high: 14, value: "1" };
@@ -17,7 +14,7 @@ const categories = { name: "categories", label: "Categories", low: 2, high: 1e6,
 const target = { name: "epsilon", label: "ε", hint: "what has to hold for everybody", low: 0.001, high: 10, value: "0.5" };
 const times = { name: "times", label: "Rounds", hint: "each with new reports of the same people", low: 1, high: 1e5, whole: true, value: "1" };
 const randomizer = { name: "randomizer", label: "What each person runs", kind: "choice", options: MECHANISMS };
-const isCategorical = ({ randomizer: name }) => CATEGORICAL.includes(name);
+const isCategorical = ({ randomizer: name }) => categorical.includes(name);
 
 /** The big number, with what it is. */
 const number = (text, small) => make("p", { class: "number" }, text, " ", make("small", {}, small));
@@ -45,9 +42,7 @@ function theorem(facts) {
   return details;
 }
 
-const round = ({ reports, local_epsilon, randomizer: name, categories: kinds, deviation, delta: allowed }) => ({
-  reports, local_epsilon, randomizer: name, categories: kinds, deviation, delta: allowed,
-});
+const round = ({ reports, local_epsilon, randomizer, categories, deviation, delta }) => ({ reports, local_epsilon, randomizer, categories, deviation, delta });
 
 const guarantee = {
   name: "guarantee",
@@ -132,8 +127,8 @@ const backwards = {
   },
   more: [
     {
-      ask: ({ randomizer: name, categories: kinds, delta: allowed }, { one_round: { reports, local_epsilon } }) => ({
-        question: "curve", against: "reports", reports, local_epsilon, randomizer: name, categories: kinds, delta: allowed, as: "inline",
+      ask: ({ randomizer, categories, delta }, { one_round: { reports, local_epsilon } }) => ({
+        question: "curve", against: "reports", reports, local_epsilon, randomizer, categories, delta, as: "inline",
       }),
     },
   ],
@@ -156,7 +151,7 @@ const histogram = {
     const [best] = facts.choices;
     if (!best) return [words(facts.note ?? "No mechanism can do this.")];
     return [
-      number(best.mechanism.replaceAll("-", " "), best.local_epsilon === null ? "" : `ε₀ = ${down(best.local_epsilon)}`),
+      number(spaced(best.mechanism), best.local_epsilon === null ? "" : `ε₀ = ${down(best.local_epsilon)}`),
       facts.note && words(facts.note),
       listed([
         ["if shuffler and analyst collude", best.remains],
@@ -173,7 +168,7 @@ const histogram = {
         "All mechanisms, the best first",
         ["mechanism", "ε₀", "ℓ₂ error", "rare category", "frequent", "bits"],
         facts.choices.map((row, i) => ({
-          cells: [row.mechanism.replaceAll("-", " "), row.local_epsilon === null ? "∞" : down(row.local_epsilon, 4), about(row.error), about(row.category_error), about(row.frequent_error), String(row.bits_per_report)],
+          cells: [spaced(row.mechanism), row.local_epsilon === null ? "∞" : down(row.local_epsilon, 4), about(row.error), about(row.category_error), about(row.frequent_error), String(row.bits_per_report)],
           kind: i === 0 && "best",
         })),
       ),
@@ -248,7 +243,7 @@ const training = {
         noise ? "The noise that each sampler needs" : "The same run by each sampler",
         ["sampler", noise ? "σ" : "ε", "bound"],
         facts.samplers.map((row) => ({
-          cells: [row.sampling.replaceAll("-", " "), noise ? up(row.noise_multiplier, 5) : row.epsilon === null ? "–" : up(row.epsilon), row.bound],
+          cells: [spaced(row.sampling), noise ? up(row.noise_multiplier, 5) : row.epsilon === null ? "–" : up(row.epsilon), row.bound],
           kind: row.recommended && "best",
         })),
       ),
@@ -295,4 +290,12 @@ const verify = {
   },
 };
 
-export const PANELS = [guarantee, backwards, histogram, rounds, training, verify];
+/** A panel that is made from the parameters of a question. */
+const made = ({ chart, file, ...panel }) => ({
+  ...panel,
+  asked: ({ [file]: body, ...values }) => ({ ...values, body }),
+  answer: (facts) => [listed(Object.entries(facts).filter(([, value]) => typeof value !== "object"))],
+  more: chart ? [{ ask: (values) => ({ question: panel.question, ...values, as: "inline" }) }] : [],
+});
+
+export const PANELS = [guarantee, backwards, histogram, rounds, training, verify, ...panels.map(made)];

@@ -16,7 +16,7 @@ async function start() {
 import sys
 sys.path.insert(0, "/shoal")
 import json
-from shoal.questions.verdict import verdict
+from shoal.review.review_document import verdict
 lambda text: json.dumps(verdict(text)[0])
 `);
 }
