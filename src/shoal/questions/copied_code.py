@@ -123,7 +123,7 @@ def curve_lines(given: dict[str, Any]) -> list[str]:
 
 
 def rounds_lines(name: str, given: dict[str, Any]) -> list[str]:
-    """Return lines for the guarantee of many rounds; those of a table are asked of the question of this name."""
+    """Return lines for the guarantee of many rounds; the code for a table calls the question."""
     if "table" in given:
         return asked_itself(question(name), given, '.facts["epsilon"]')
     delta = literal(given.get("delta", USUAL_DELTA))
