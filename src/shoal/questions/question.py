@@ -109,6 +109,10 @@ class Question:
         The parameters that this verb does not have.
     first : str
         The parameter that the verb takes without the name of an option.
+    quick : bool
+        Whether it takes milliseconds, so that a slider may ask it; for all others together one worker is left free.
+    seconds : float
+        The longest time that the server of the page computes an answer.
     adds : str
         Options that a command needs in addition.
     """
@@ -122,6 +126,8 @@ class Question:
     verb: str = ""
     without: tuple[str, ...] = ()
     first: str = ""
+    quick: bool = False
+    seconds: float = 10.0
     adds: str = ""
 
     def __post_init__(self) -> None:
