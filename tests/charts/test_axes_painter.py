@@ -52,7 +52,7 @@ def test_every_label_is_in_the_figure(make: Any) -> None:
 
     chart = make()
     axes = painted(chart)
-    canvas = FigureCanvasAgg(axes.figure)
+    canvas: Any = FigureCanvasAgg(axes.figure)
     canvas.draw()
     legend = axes.get_legend()
     shown = {

@@ -1,5 +1,6 @@
 """CONTRIBUTING's recipe "add a question", executed as it stands there: one file, and every face has the question."""
 
+import ast
 import json
 import re
 import shlex
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import shoal
 import shoal.questions
 from shoal.cli import main
 from shoal.cli.app import app
@@ -71,6 +73,20 @@ def test_the_server_and_the_page_have_it() -> None:
     assert (panel["title"], panel["chart"]) == ("Crowd", True)
     kinds = {field["name"]: field["kind"] for field in panel["fields"]}
     assert kinds["epsilon"] == "number" and kinds["randomizer"] == "choice"
+
+
+def test_nothing_else_lists_questions() -> None:
+    """A list of three names of questions, outside of their folder, would have to grow with each new question."""
+    known, found = set(names()) - {"explain", "verify"}, []
+    package = Path(shoal.__file__).parent
+    for path in package.rglob("*/*.py"):  # the public names are in the folder itself
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.List | ast.Set | ast.Tuple | ast.Dict) and path.parent.name != "questions":
+                parts = node.keys if isinstance(node, ast.Dict) else node.elts
+                listed = {part.value for part in parts if isinstance(part, ast.Constant)} & known
+                if len(listed) >= 3:
+                    found.append((path.name, sorted(map(str, listed))))
+    assert found == []
 
 
 def test_its_code_can_be_copied(capsys: pytest.CaptureFixture[str]) -> None:

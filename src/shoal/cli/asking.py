@@ -16,7 +16,7 @@ from shoal.cli.options import Bound, Count, Flag, Json, Method, Number, Randomiz
 from shoal.cli.output import print_answer, show
 from shoal.cli.pictures import check_plot, draw, save_plot
 from shoal.curve import BoundTable, PrivacyCurve
-from shoal.questions.parameters import USUAL_DELTA
+from shoal.questions.parameters import USUAL_DELTA, ledger_in
 from shoal.questions.question import Answer, Question, question
 from shoal.questions.question import Parameter as Asked
 from shoal.questions.setting import Setting
@@ -112,7 +112,7 @@ def _opened(each: Asked, value: Any) -> Any:
     """Return the value of an option, as the question takes it: what a file has, instead of its path."""
     if each.kind != "text" or value is None:
         return value
-    return opened(value) if each.name == "ledger" else text_of(value)
+    return opened(value) if each.of.read is ledger_in else text_of(value)
 
 
 def verb_of(asked: Question) -> Callable[..., None]:

@@ -25,6 +25,7 @@ def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
 @asks(
     example="local_epsilon=1&reports=10_000&delta=1e-6",
     python=_python,
+    quick=True,
     chart=_chart,
     drawn="ε against δ",
 )

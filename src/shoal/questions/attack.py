@@ -42,6 +42,7 @@ def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
 @asks(
     example="reports=10_000&local_epsilon=1&false_alarms=0.01",
     python=_python,
+    quick=True,
     chart=_chart,
     verb="amplify",
     without=("false_alarms", "points"),

@@ -21,7 +21,7 @@ def _python(given: dict[str, Any]) -> list[str]:
     return [*opened(given), f"print({call('shoal.calibrate', *asked, *target(given))})"]
 
 
-@asks(example="epsilon=1&reports=10_000", python=_python)
+@asks(example="epsilon=1&reports=10_000", python=_python, quick=True)
 def calibrate(
     *,
     epsilon: Number | None = None,

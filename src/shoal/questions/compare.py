@@ -31,7 +31,7 @@ def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
     return chart
 
 
-@asks(example="local_epsilon=4&reports=1e6", python=_python, chart=_chart, drawn="ε against δ")
+@asks(example="local_epsilon=4&reports=1e6", python=_python, quick=True, chart=_chart, drawn="ε against δ")
 def compare(
     *,
     reports: Count,

@@ -62,14 +62,19 @@ def _command(asked: Question, given: dict[str, Any]) -> str:
     words, options = ["shoal", asked.verb or asked.name], list[str]()
     for name, value in given.items():
         if name == asked.first:
-            words.append(FILES.get(name) or _word(value))
-        elif name in FILES:
-            options += [option(name), FILES[name]]
+            words.append(_file(asked, name) or _word(value))
+        elif file := _file(asked, name):
+            options += [option(name), file]
         elif value is True:
             options.append(option(name))
         elif name not in asked.without:
             options += [option(name), _word(value)]
     return " ".join([*words, *options, *filter(None, [asked.adds])])
+
+
+def _file(asked: Question, name: str) -> str:
+    """Return the usual name of the file that a parameter takes, or nothing if it takes none."""
+    return FILES.get(name, f"{name}.txt") if asked.parameters[name].kind == "text" else ""
 
 
 def _word(value: Any) -> str:
@@ -123,7 +128,7 @@ def curve_lines(given: dict[str, Any]) -> list[str]:
 
 
 def rounds_lines(name: str, given: dict[str, Any]) -> list[str]:
-    """Return lines for the guarantee of many rounds; those of a table are asked of the question of this name."""
+    """Return lines for the guarantee of many rounds; the code for a table calls the question."""
     if "table" in given:
         return asked_itself(question(name), given, '.facts["epsilon"]')
     delta = literal(given.get("delta", USUAL_DELTA))
@@ -137,7 +142,8 @@ def rounds_lines(name: str, given: dict[str, Any]) -> list[str]:
 
 def asked_itself(asked: Question, given: dict[str, Any], wanted: str = ".facts") -> list[str]:
     """Return lines that call the question; a table or another text comes from a file with a usual name."""
-    texts = {name: f'{name}=NamedText(Path("{FILES[name]}").read_text())' for name in given if name in FILES}
+    files = {name: _file(asked, name) for name in given}
+    texts = {name: f'{name}=NamedText(Path("{file}").read_text())' for name, file in files.items() if file}
     arguments = [texts.get(name) or taken(given, name)[0] for name in given]
     imports = [f"from shoal.questions.{asked.name} import {asked.name}"]
     if texts:

@@ -73,6 +73,7 @@ def _wide_enough(axis: Axis, values: Sequence[float]) -> Axis:
 @asks(
     example="reports=10_000&local_epsilon=1&against=delta",
     python=_python,
+    quick=True,
     chart=_chart,
     verb="amplify",
     without=("against", "least", "limit", "most", "points"),

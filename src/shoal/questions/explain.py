@@ -16,7 +16,7 @@ def _python(given: dict[str, Any]) -> list[str]:
     return [f"print({call('shoal.explain' if name else 'shoal.theorems', *name, *taken(given, 'kind'))})"]
 
 
-@asks(example="name=strong-clones", python=_python, first="name")
+@asks(example="name=strong-clones", python=_python, quick=True, first="name")
 def explain(*, name: str | None = None, kind: Annotated[str, word(*KINDS)] | None = None) -> Answer:
     """Print the statement, the assumptions and the citation of a bound, or list all bounds.
 

@@ -49,7 +49,7 @@ def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
     return chart
 
 
-@asks(example="categories=100&reports=1e5&epsilon=0.5", python=_python, chart=_chart)
+@asks(example="categories=100&reports=1e5&epsilon=0.5", python=_python, chart=_chart, seconds=60.0)
 def plan(
     *,
     categories: Count,

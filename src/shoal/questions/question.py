@@ -31,7 +31,7 @@ _MOST_LETTERS = 200
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question is answered with.
+    """The answer to a question.
 
     Attributes
     ----------
@@ -85,12 +85,12 @@ class Parameter:
 
 @dataclass(kw_only=True, eq=False)
 class Question:
-    """A question, as those see it who only have texts; it is called with the parameters as keyword arguments.
+    """A question, and how user interfaces present it; it is called with the parameters as keyword arguments.
 
     Attributes
     ----------
     function : callable
-        What answers it. An argument that is a dataclass, such as `Setting`, has its fields as parameters.
+        The function that answers it. An argument that is a dataclass, such as `Setting`, has its fields as parameters.
     example : str
         The parameters of an example, as they stand in an address; nothing if it needs a file.
     python : callable, optional
@@ -99,18 +99,22 @@ class Question:
     chart : callable, optional
         Returns the chart of an answer, given the answer and the arguments.
     drawn : str
-        What the chart shows, as the help of the verb says it.
+        The content of the chart, for the help of the verb.
     panel : str
         The title of its panel on the page, which is made from the parameters; nothing if it has none.
     verb : str
-        The verb that is nearest, if it has none of its own. Otherwise the verb has the name of the question, and is
-        made from it unless `shoal.cli.verbs` has a file of this name.
+        Another verb that answers the question, such as amplify for `attack`. If it is empty, the verb has the name
+        of the question; it is generated from the question unless `shoal.cli.verbs` has a file with this name.
     without : tuple of str
         The parameters that this verb does not have.
     first : str
         The parameter that the verb takes without the name of an option.
+    quick : bool
+        Whether it takes milliseconds, so that a slider may ask it; for all others together one worker is left free.
+    seconds : float
+        The longest time that the server of the page computes an answer.
     adds : str
-        Options that the verb needs besides, to answer the question.
+        Options that a command needs in addition.
     """
 
     function: Callable[..., Answer]
@@ -122,6 +126,8 @@ class Question:
     verb: str = ""
     without: tuple[str, ...] = ()
     first: str = ""
+    quick: bool = False
+    seconds: float = 10.0
     adds: str = ""
 
     def __post_init__(self) -> None:
@@ -176,7 +182,7 @@ class Question:
 
     @property
     def about(self) -> str:
-        """What the docstring says before it lists the parameters."""
+        """The docstring up to the list of parameters."""
         return (inspect.getdoc(self.function) or "").partition("\n\nParameters\n")[0]
 
     @property
@@ -302,7 +308,7 @@ def _files() -> list[str]:
 
 @cache
 def find(name: str) -> Question | None:
-    """Return the question in a file of `shoal.questions`, if the file has one of its own name."""
+    """Return the question that a file of `shoal.questions` defines under the name of the file, or None."""
     found = getattr(import_module(f"{questions.__name__}.{name}"), name, None)
     return found if isinstance(found, Question) else None
 

@@ -37,6 +37,7 @@ def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
     example="reports=1e6&local_epsilon=2&times=30",
     python=lambda given: rounds_lines("rounds", given),
     chart=_chart,
+    seconds=30.0,
     verb="compose",
     adds="--plot rounds.svg",
 )

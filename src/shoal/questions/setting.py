@@ -71,7 +71,7 @@ def randomizer_of(name: str, parameter: str, **given: float | None) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What each person runs, as the parameters of many questions describe it.
+    """The local randomizer of each person, as the parameters of many questions describe it.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
     return chart
 
 
-@asks(example="examples=60_000&batch_size=64&noise_multiplier=0.8", python=_python, chart=_chart)
+@asks(example="examples=60_000&batch_size=64&noise_multiplier=0.8", python=_python, chart=_chart, seconds=30.0)
 def sgd(
     *,
     examples: Count = 0,

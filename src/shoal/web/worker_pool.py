@@ -10,15 +10,12 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
+from shoal.questions.question import question
 from shoal.web.reply import Reply, refusal
 from shoal.web.worker import unpacked
 
 __all__ = ["WorkerPool"]
 
-_QUICK = frozenset({"amplify", "attack", "calibrate", "compare", "curve", "explain"})
-"""Questions that a slider asks; for all others together one worker is left free."""
-_SECONDS = {"plan": 60.0, "sgd": 30.0, "rounds": 30.0}
-_USUAL_SECONDS = 10.0
 _PATIENCE = 1.0
 """Seconds that a worker has to finish what nobody waits for any more."""
 _MOST_WAITING, _MOST_WAIT = 64, 60.0
@@ -121,9 +118,9 @@ class WorkerPool:
             What is asked for, the facts or something else.
         """
         asked = json.dumps({"question": name, "texts": dict(texts), "body": body, "form": form}).encode()
-        seconds = _SECONDS.get(name, _USUAL_SECONDS)
-        seconds = seconds if self._most_seconds is None else min(seconds, self._most_seconds)
-        if name in _QUICK:  # what takes milliseconds is asked once more, if its worker was being ended
+        kind = question(name)
+        seconds = kind.seconds if self._most_seconds is None else min(kind.seconds, self._most_seconds)
+        if kind.quick:  # what takes milliseconds is asked once more, if its worker was being ended
             reply = await self._asked(asked, name, seconds) or await self._asked(asked, name, seconds)
         else:
             async with self._slow:
