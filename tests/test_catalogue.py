@@ -15,7 +15,7 @@ from shoal.catalogue import KINDS, register
 from shoal.composition import compose as composing
 from shoal.composition.composition_method import METHODS
 from shoal.sgd import bounds as training
-from shoal.sgd.training_bound import THEOREMS
+from shoal.sgd.bounds import THEOREMS
 
 _SOURCE = Path(shoal.__file__).parent
 

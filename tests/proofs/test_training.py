@@ -9,10 +9,9 @@ import pytest
 import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.training_claim import GaussianClonesPair, TrainingClaim
-from shoal.sgd.bounds import bounds
+from shoal.sgd.bounds import THEOREMS, bounds
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run
-from shoal.sgd.training_bound import THEOREMS
 from shoal.statements import TRAINING
 from tests.exhaustive import representative
 

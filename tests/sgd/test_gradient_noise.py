@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, kstest, norm
 
 from shoal import ParameterError, Simulation
-from shoal.sgd.gradient_noise import Noise, key_of, margin_for, new_key, noised, subkey
-from shoal.sgd.keyed_words import KeyedWords, Words
+from shoal.sgd.gradient_noise import KeyedWords, Noise, Words, key_of, margin_for, new_key, noised, subkey
 
 NOISE = Noise(key=bytes(range(32)))
 MANY = NOISE.normals(1_000_001, epoch=0, step=0)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import chisquare
 
-from shoal.sgd.keyed_words import KeyedWords
+from shoal.sgd.gradient_noise import KeyedWords
 
 
 def test_it_is_aes_of_the_counters() -> None:

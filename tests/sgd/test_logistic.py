@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from shoal import ParameterError, Simulation
 from shoal.errors import LabelsFromDataWarning, NotFiniteError, NotFiniteWarning
 from shoal.sgd.account import Account
-from shoal.sgd.descent import Descent
 from shoal.sgd.gradient_noise import Noise, key_of, margin_for
 from shoal.sgd.guarantees import LABELS, guarantee
-from shoal.sgd.linear_model import LinearModel
-from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.logistic import Descent, LinearModel, PrivateLogisticRegression
 from shoal.sgd.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::shoal.errors.LabelsFromDataWarning")  # labels are made up

@@ -10,9 +10,8 @@ from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.numerics.normal import gaussian_delta
 from shoal.numerics.profile_grid import Mesh
-from shoal.sgd.bounds import _stray
+from shoal.sgd.bounds import Elements, _stray
 from shoal.sgd.participation import Allocation, PoissonStep
-from shoal.sgd.training_bound import Elements
 
 _POINTS = np.linspace(-14.0, 18.0, 400_001)
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from shoal import sgd
-from shoal.sgd.exceedance import Crowd
 from shoal.sgd.run import Run
-from shoal.sgd.run_limits import _distinguished, _summed, loader_limit, lower_bound
+from shoal.sgd.run_limits import Crowd, _distinguished, _summed, loader_limit, lower_bound
 from tests.exhaustive import amount, representative
 
 

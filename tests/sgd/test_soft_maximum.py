@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shoal.sgd.exceedance import Crowd
 from shoal.sgd.run import Run
-from shoal.sgd.run_limits import loader_limit, lower_bound
-from shoal.sgd.soft_maximum import Victim, _Statistic, soft_limit
+from shoal.sgd.run_limits import Crowd, Victim, _Statistic, loader_limit, lower_bound, soft_limit
 from tests.sgd.test_run_limits import divergence
 
 _POINTS = np.linspace(-11.0, 19.0, 1501)

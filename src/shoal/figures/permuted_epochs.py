@@ -6,7 +6,7 @@ from shoal.figures.figure import Axis, Curve, CurveFigure, Dot, pointwise
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, BLUE, GREEN, GREY, VERMILION, Ink
 from shoal.sgd.bounds import plain
-from shoal.sgd.poisson import poisson_comparison
+from shoal.sgd.comparisons import poisson_comparison
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 

@@ -158,7 +158,7 @@ class TrainingClaim(Claim, name="training"):
         return steps * self.batch_size if self._sums_only else self.examples
 
     def _distances(self) -> tuple[float, float, float, float, float]:
-        """Return near, far, above, below and around of the elements, in units (`shoal.sgd.training_bound.Elements`)."""
+        """Return near, far, above, below and around of the elements, in units (`shoal.sgd.bounds.Elements`)."""
         near = 2.0 if self.adjacency == "replace" else 1.0
         if self.elements in ("examples", "representatives"):
             return near, 2.0, 1.0, 0.0 if self.adjacency == "zero-out" else 1.0, 1.0

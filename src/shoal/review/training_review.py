@@ -10,8 +10,8 @@ from shoal.digits import exactly, rounded_up
 from shoal.review.parts import assumed, attacks, certified, checking, guaranteed, to_fill_in
 from shoal.review.review_document import Review
 from shoal.review.statement import Field, Item, Section, Statement, Table
+from shoal.sgd.comparisons import compare_samplers
 from shoal.sgd.guarantees import Guarantee
-from shoal.sgd.sampler_comparison import compare_samplers
 
 __all__ = ["training_review"]
 

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from shoal import sgd
 from shoal.errors import ParameterError
 from shoal.sgd.opacus import account
-from shoal.sgd.opacus.engine_guarantee import EngineGuarantee
+from shoal.sgd.opacus.engine_account import EngineGuarantee
 from tests.sgd.opacus_tests.engines import dataset, loss_of, made, prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # by Opacus, in every step

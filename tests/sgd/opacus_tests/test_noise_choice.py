@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader
 
 from shoal.errors import ParameterError
 from shoal.sgd.opacus import noise_multiplier_for
-from shoal.sgd.opacus.coin_steps import coins_epsilon
+from shoal.sgd.opacus.engine_account import coins_epsilon
 from tests.sgd.opacus_tests.engines import dataset, made
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # by Opacus, in every step

@@ -13,7 +13,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 
 from shoal.errors import ParameterError
 from shoal.sgd.opacus import account
-from shoal.sgd.opacus.watched_steps import check_optimizer
+from shoal.sgd.opacus.step_accountant import check_optimizer
 from tests.sgd.opacus_tests.engines import Made, dataset, loss_of, made, prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # by Opacus, in every step

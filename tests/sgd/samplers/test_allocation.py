@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from shoal import ParameterError, Simulation, sgd
-from shoal.sgd.batch_sizes import OVERFULL
 from shoal.sgd.bounds import plain
-from shoal.sgd.keyed_words import KeyedWords, Words
+from shoal.sgd.gradient_noise import KeyedWords, Words
 from shoal.sgd.run import Run
-from shoal.sgd.sampler import SAMPLERS, Indices, Sampler
-from shoal.sgd.samplers.allocation import Allocation
+from shoal.sgd.sampler import OVERFULL, SAMPLERS, Indices, Sampler
+from shoal.sgd.samplers import Allocation
 from tests.exhaustive import representative
 from tests.sgd.samplers.draws import joint, sizes, steps_of
 

@@ -102,7 +102,7 @@ def test_virtual_batches_change_nothing(name: str, size: int) -> None:
 
 
 def test_large_gradients_are_formed_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.sgd.torch.per_example._MOST_NUMBERS", 100)
+    monkeypatch.setattr("shoal.sgd.torch.clipping._MOST_NUMBERS", 100)
     monkeypatch.setattr("shoal.sgd.torch.layers._MOST_FORMED", 10)
     check("a layer used twice", torch.float64, None)
     check("linear, positions, formed", torch.float64, None)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from shoal.errors import NotFiniteWarning
-from shoal.sgd.torch.clipping import Clipping
-from shoal.sgd.torch.padding import padded, public_size
+from shoal.sgd.torch.clipping import Clipping, padded, public_size
 from tests.sgd.torch_tests.test_clipping import batch_of, one_by_one, tried
 from tests.sgd.torch_tests.trainings import dataset, network, training
 

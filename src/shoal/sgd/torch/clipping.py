@@ -1,28 +1,37 @@
-"""Per-example clipping: the sum of a batch's gradients, each clipped to the same norm over all parameters together."""
+"""Per-example clipping: the sum of a batch's gradients, each clipped to the same norm over all parameters together.
+
+Gradients come from book-keeping where the model allows it. Otherwise torch.func differentiates the loss of one example,
+and maps that over a batch (`PerExample`), for any model.
+
+**Padding.** Where every batch has a size of its own, libraries choose and compile functions anew, memory falls into
+pieces, and nothing recorded can be replayed. So on a graphics processor batches are filled up to sizes that are public:
+b, what a batch is expected to have, and steps of about √b from it, which is about the deviation of a batch's size. What
+they are filled with are copies of an example, whose weight is zero.
+"""
 
 import functools
 import itertools
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shoal.errors import MixedError, NotFiniteError, NotFiniteWarning, ParameterError
 from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples
-from shoal.sgd.torch.ghost_kernels import clip_weights, takes
-from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_sums, unchanged
-from shoal.sgd.torch.padding import padded, rows_of, zeroed
-from shoal.sgd.torch.per_example import PerExample
-from shoal.sgd.torch.randomness import Randomness
+from shoal.sgd.torch.kernels import clip_weights, takes
+from shoal.sgd.torch.mixing import MIXED, Randomness, kept_rows, replaced, same_rows, same_sums, unchanged
+from shoal.sgd.torch.precision import exact
 from shoal.sgd.torch.refusals import fixed_batch_norms
 from shoal.sgd.torch.step_graph import Report, StepGraph, Sums
 
-__all__ = ["Clipping"]
+__all__ = ["Clipping", "PerExample", "padded", "public_size", "rows_of", "zeroed"]
 
 _TRIAL = 3
 _TRIALS = 4
@@ -33,6 +42,8 @@ _MOST_SIZES = 8
 """How many numbers of examples are tested when they first come up: batches of varying size have very many."""
 _REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, ValueError)
 """What a model may say to examples that were made up."""
+_MOST_NUMBERS = 1 << 26
+"""The most numbers that the gradients of all examples formed at once may have."""
 
 
 class Clipping:
@@ -406,3 +417,82 @@ def _read(report: Report) -> tuple[float, float]:
         return report[0].item(), report[1].item()
     length, loss = (sum(each) for each in zip(*report.tolist(), strict=True))
     return length, loss
+
+
+class PerExample:
+    """Gradients that are formed for every example; shared parameters and layers used twice are right by construction.
+
+    Parameters
+    ----------
+    model, loss, trained : nn.Module, Loss, dict
+        As for `BookKeeping`.
+    """
+
+    def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:
+        self._trained = trained
+        self.most = max(1, _MOST_NUMBERS // max(1, sum(parameter.numel() for parameter in trained.values())))
+
+        def one(parameters: dict[str, Tensor], target: Tensor, *inputs: Tensor) -> Tensor:
+            output: Any = torch.func.functional_call(model, parameters, tuple(value.unsqueeze(0) for value in inputs))
+            return loss(output, target.unsqueeze(0))[0]
+
+        self._one = torch.func.grad_and_value(one)
+
+    def part(self, inputs: tuple[Tensor, ...], target: Tensor) -> Part:
+        """Return the gradients of these examples."""
+        parameters = {name: parameter.detach() for name, parameter in self._trained.items()}
+        each = torch.func.vmap(self._one, in_dims=(None, 0, *(0 for _ in inputs)), randomness="different")
+        with sdpa_kernel(SDPBackend.MATH):  # the others cannot be mapped, and would be run one by one
+            gradients, losses = each(parameters, target, *inputs)
+        flat = [gradients[name].reshape(len(losses), -1) for name in self._trained]  # a parameter may be a number
+        squares = torch.zeros_like(losses, dtype=flat[0].dtype)  # a loss may be shorter
+        for gradient in flat:
+            squares += (gradient * gradient).sum(1)
+
+        def totals(weights: Tensor, room: list[Tensor]) -> None:
+            with exact(weights.device):
+                for gradient, memory in zip(flat, room, strict=True):
+                    memory.copy_((weights.to(gradient.dtype) @ gradient).view_as(memory))
+
+        return Part(squares, losses.detach(), totals)
+
+
+def public_size(size: int, expected: int) -> int:
+    """Return the least size that is not smaller, among those that differ from what is expected by whole steps.
+
+    Parameters
+    ----------
+    size : int
+        How many examples there are.
+    expected : int
+        How many examples a batch is expected to have: b.
+
+    Examples
+    --------
+    >>> [public_size(size, 1000) for size in (1, 967, 968, 969, 1000, 1001, 1400)]
+    [8, 968, 968, 1000, 1000, 1032, 1416]
+    """
+    step = 1 << ((expected - 1).bit_length() + 1) // 2
+    return size + (expected - size) % step
+
+
+def padded(tensors: tuple[Tensor, ...], expected: int) -> tuple[Tensor, ...]:
+    """Return tensors with copies of their first row behind the others, of a public size."""
+    size = len(tensors[0])
+    more = public_size(size, expected) - size
+    if not more:
+        return tensors
+    return tuple(torch.cat((each, each[:1].expand(more, *each.shape[1:]))) for each in tensors)
+
+
+def rows_of(tensors: tuple[Tensor, ...], indices: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Return these rows of the inputs, and of the target, which comes last."""
+    *inputs, target = (tensor[indices.to(tensor.device)] for tensor in tensors)
+    return tuple(inputs), target
+
+
+def zeroed(value: Tensor, rows: Tensor) -> Tensor:
+    """Return an input with zeros in these rows; whole numbers stay, as zero may not be allowed."""
+    if not value.is_floating_point():
+        return value
+    return torch.where(rows.to(value.device).view(-1, *(1 for _ in value.shape[1:])), 0, value)

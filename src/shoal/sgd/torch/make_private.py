@@ -13,18 +13,15 @@ from shoal.errors import ParameterError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import key_of
-from shoal.sgd.noise_calibration import calibrate
+from shoal.sgd.guarantees import calibrate
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import usual_sampling
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Examples
 from shoal.sgd.torch.peers import joined
-from shoal.sgd.torch.refusals import check_model, check_optimizer, size_of, unwrapped
-from shoal.sgd.torch.repeats import check_repeats
-from shoal.sgd.torch.schedule import Schedule
-from shoal.sgd.torch.training import Training
-from shoal.sgd.torch.validation import Validation
+from shoal.sgd.torch.refusals import check_model, check_optimizer, check_repeats, size_of, unwrapped
+from shoal.sgd.torch.training import Schedule, Training, Validation
 
 __all__ = ["make_private"]
 
