@@ -23,9 +23,6 @@ from shoal.sgd.bounds import (
     kept_allocation,
     plain,
     poisson,
-    shuffled_bounds,
-    theorem_g,
-    theorem_r,
 )
 from shoal.sgd.gradient_noise import KeyedWords, Words, subkey
 from shoal.sgd.run import Run
@@ -233,12 +230,12 @@ class Permutation(Sampler):
         return batches
 
     def bounds(self, run: Run, delta: float) -> Iterator[Bound]:
-        """Yield the plain bound, every theorem for examples and batches as shuffled elements, and representatives."""
+        """Yield the plain bound, Theorem G for examples and batches as shuffled elements, and representatives."""
         unshuffled = plain(run, delta)
         yield unshuffled
         for elements in _views(run):
-            yield from shuffled_bounds(elements, run.epochs, delta, limit=unshuffled.epsilon)
-        searches = [theorem_r(elements, run.epochs, delta) for elements in _representatives(run)]
+            yield Search("gaussian-clones", elements, run.epochs, delta).best(limit=unshuffled.epsilon)
+        searches = _shown_searches(run, delta)
         if searches:
             tried = {searches[0], min(searches, key=lambda search: search.estimate()[0])}
             yield min(search.best(limit=unshuffled.epsilon) for search in tried)
@@ -254,8 +251,7 @@ class Permutation(Sampler):
         return min(plain(run, delta).epsilon, *(search.estimate()[0] for search in self._searches(run, delta)))
 
     def _searches(self, run: Run, delta: float) -> list[Search]:
-        searches = [theorem_r(elements, run.epochs, delta) for elements in _representatives(run)]
-        return [theorem_g(next(_views(run)), run.epochs, delta), *searches]
+        return [Search("gaussian-clones", next(_views(run)), run.epochs, delta), *_shown_searches(run, delta)]
 
     def lower_bound(self, run: Run, delta: float) -> float:
         """Return the limit from the sum of all that is seen, and from sums that stand out."""
@@ -267,20 +263,25 @@ def _views(run: Run) -> Iterator[Elements]:
     zeroed = run.adjacency == "zero-out"
     unit, number = _UP / run.slot_multiplier, run.slots if run.sums_only else run.examples
     # Gradients are around zero, which is one of the two if an example is zeroed.
-    yield Elements("examples", number, run.sensitivity * unit, 2 * unit, unit, 0.0 if zeroed else unit, unit)
+    yield Elements("examples", number, 2 * unit, unit, 0.0 if zeroed else unit, unit)
     if run.sums_only and run.batch_size > 1:
         unit = _UP / run.sum_multiplier
         near, far = run.sensitivity * unit, 2 * run.batch_size * unit
-        yield Elements("batches", run.steps, near, far, near / 2, near / 2, far)
+        yield Elements("batches", run.steps, far, near / 2, near / 2, far)
+
+
+def _shown_searches(run: Run, delta: float) -> list[Search]:
+    """Return the searches by Theorem R, one for each number of slots that are not told."""
+    return [Search("representatives", elements, run.epochs, delta) for elements in _representatives(run)]
 
 
 def _representatives(run: Run) -> Iterator[Elements]:
     """Yield r slots of every batch, r = 1, 2, 4, … below the batch size, each with 1/√r of the deviation of a sum."""
     shown = 1
     while run.sums_only and shown < run.batch_size:
-        unit, zeroed = _UP * math.sqrt(shown) / run.sum_multiplier, run.adjacency == "zero-out"
-        near, below = run.sensitivity * unit, 0.0 if zeroed else unit
-        yield Elements("representatives", shown * run.steps, near, 2 * unit, unit, below, unit)
+        unit = _UP * math.sqrt(shown) / run.sum_multiplier
+        below = 0.0 if run.adjacency == "zero-out" else unit
+        yield Elements("representatives", shown * run.steps, 2 * unit, unit, below, unit)
         shown *= 2
 
 
