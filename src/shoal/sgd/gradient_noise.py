@@ -27,6 +27,7 @@ __all__ = [
     "margin_for",
     "new_key",
     "noised",
+    "put_normals",
     "subkey",
 ]
 
@@ -248,28 +249,40 @@ class Noise:
 
     def _fill(self, target: Floats, step: int, pair: int) -> None:
         steps, pairs = np.arange(step, step + target.shape[0]), np.arange(pair, pair + target.shape[2])
-        words = self._words.blocks(steps[:, None], pairs).view("<i8")
-        signed = words[..., 0] + 0.5  # as likely below as above 0, and never 0
-        radius = np.abs(signed)
-        radius *= 2.0**-63
-        np.log(radius, out=radius)
-        radius *= -2
-        np.sqrt(radius, out=radius)
-        np.copysign(radius, signed, out=radius)  # turns by half a circle, or not
-        part = words[..., 1] * 2.0**-63
-        square = np.multiply(part, part, out=signed)
-        sine = square * _SINE[-1]
-        for coefficient in _SINE[-2:0:-1]:
-            sine += coefficient
-            sine *= square
-        sine += _SINE[0]
-        sine *= part  # of an angle between ∓π/4; twice that angle is uniform in half a circle
-        np.multiply(sine, sine, out=square)
-        np.subtract(1, square, out=part)
-        np.sqrt(part, out=part)
-        part *= sine
-        part *= radius
-        np.add(part, part, out=target[:, 1])
-        square *= -2
-        square += 1
-        np.multiply(square, radius, out=target[:, 0])
+        put_normals(self._words.blocks(steps[:, None], pairs).view("<i8"), target)
+
+
+def put_normals(words: NDArray[np.int64], target: Floats) -> None:
+    """Put independent standard normal numbers, made of uniform words, into the target.
+
+    Parameters
+    ----------
+    words : numpy.ndarray
+        Rows × pairs × 2.
+    target : Floats
+        Rows × 2 × pairs.
+    """
+    signed = words[..., 0] + 0.5  # as likely below as above 0, and never 0
+    radius = np.abs(signed)
+    radius *= 2.0**-63
+    np.log(radius, out=radius)
+    radius *= -2
+    np.sqrt(radius, out=radius)
+    np.copysign(radius, signed, out=radius)  # turns by half a circle, or not
+    part = words[..., 1] * 2.0**-63
+    square = np.multiply(part, part, out=signed)
+    sine = square * _SINE[-1]
+    for coefficient in _SINE[-2:0:-1]:
+        sine += coefficient
+        sine *= square
+    sine += _SINE[0]
+    sine *= part  # of an angle between ∓π/4; twice that angle is uniform in half a circle
+    np.multiply(sine, sine, out=square)
+    np.subtract(1, square, out=part)
+    np.sqrt(part, out=part)
+    part *= sine
+    part *= radius
+    np.add(part, part, out=target[:, 1])
+    square *= -2
+    square += 1
+    np.multiply(square, radius, out=target[:, 0])

@@ -33,6 +33,7 @@ from shoal.sgd.torch.checkpoint import account_of, compare, read_checkpoint, who
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples
+from shoal.sgd.torch.kernels import runs_on
 from shoal.sgd.torch.peers import Peers, mark_of
 from shoal.sgd.torch.precision import check_arithmetic, whole_convolutions
 from shoal.sgd.torch.progress_curve import progress_curve
@@ -41,6 +42,8 @@ from shoal.sgd.torch.step_noise import StepNoise
 __all__ = ["Schedule", "SumBuffer", "Training", "Validation", "WatchedParameters"]
 
 _NOTHING = nullcontext()
+_NOISE_STREAM = 2
+"""What the normal numbers of the central processor are made of; another number whenever the same key gives others."""
 _HOOKS: WeakKeyDictionary[Optimizer, Any] = WeakKeyDictionary()
 """The hook of each optimizer that trains privately; a later `make_private` replaces it."""
 _ADVICE = (
@@ -572,7 +575,11 @@ class Training:
         self._own.add(Path(path).resolve())
 
     def _known_settings(self) -> dict[str, Any]:
-        return {**self._settings, "data": self._examples.fingerprint}
+        settings = {**self._settings, "data": self._examples.fingerprint}
+        if not runs_on(self._trained[0]):
+            # A step that is run again has to have the same noise: files of 0.2.0, whose noise was another, are refused.
+            settings["noise_stream"] = _NOISE_STREAM
+        return settings
 
     def facts(self) -> dict[str, Any]:
         """Return what has to be the same in all processes that train together."""
