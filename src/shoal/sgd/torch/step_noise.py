@@ -92,7 +92,7 @@ class StepNoise:
             part = values[first : first + 2 * _PAIRS]
             pairs = -(-len(part) // 2)
             words, normals = np.empty((1, pairs, 2), "<i8"), np.empty((1, 2, pairs))
-            self._stream.update_into(_ZEROS[: 16 * pairs], memoryview(words).cast("B"))
+            self._stream.update_into(_ZEROS[: 16 * pairs], words.reshape(-1).view(np.uint8))
             put_normals(words, normals)
             noised = normals.reshape(-1)[: len(part)]
             noised *= (1 + margin) / GRID
