@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.checks import non_negative, positive, whole
+from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import Simulation
 
@@ -162,7 +162,17 @@ def margin_for(batch_size: int, *, single: bool, parameters: int = 0) -> float:
 
 
 def noised(total: Floats, normals: Floats, *, deviation: float, margin: float) -> Floats:
-    """Return the sum with noise of (1 + margin)·deviation, rounded to multiples of 2⁻²⁰·deviation."""
+    """Return the sum with noise of (1 + margin)·deviation, rounded to multiples of 2⁻²⁰·deviation.
+
+    Parameters
+    ----------
+    total, normals : Floats
+        Sums of clipped gradients, and standard normal numbers, of one shape.
+    deviation : float
+        The standard deviation that is promised.
+    margin : float
+        By how much more noise is added, relatively (`margin_for`).
+    """
     result = normals * (deviation * (1 + margin))
     result += total
     result /= deviation * GRID
@@ -181,7 +191,7 @@ class Noise:
     The first word of a pair gives the sign and the radius √(−2·ln u), with u in steps of 2⁻⁶³ from 2⁻⁶⁴ on: it reaches
     9.4, and 2⁻⁶⁴ of the true distribution lies beyond. The second word gives the angle. All is in float64: next to an
     exact pair of normals made from the same words and infinitely many bits more, a number is off by less than 2⁻⁴⁴ but
-    for a probability of 2⁻¹⁴, and by less than 2⁻²⁵, a thirtieth of the grid of `add`, but for a probability of 2⁻⁴⁰.
+    for a probability of 2⁻¹⁴, and by less than 2⁻²⁵, a thirtieth of the grid, but for a probability of 2⁻⁴⁰.
 
     Parameters
     ----------
@@ -223,24 +233,6 @@ class Noise:
                 part = normals[top : top + height, :, left : left + width]
                 self._fill(part, first + top, left)
         return normals.reshape(steps, 2 * pairs)[:, :count]
-
-    def add(self, total: Floats, *, deviation: float, margin: float, epoch: int, step: int) -> Floats:
-        """Return the sum with this step's noise, rounded to a grid.
-
-        Parameters
-        ----------
-        total : Floats
-            The sum of clipped gradients, of any shape.
-        deviation : float
-            The standard deviation that is promised. A number is a multiple of 2⁻²⁰ of it.
-        margin : float
-            By how much more noise is added, relatively (`margin_for`).
-        epoch, step : int
-            Both counted from 0.
-        """
-        total = np.asarray(total, np.float64)
-        normals = self.normals(total.size, epoch=epoch, step=step).reshape(total.shape)
-        return noised(total, normals, deviation=positive(deviation=deviation), margin=non_negative(margin=margin))
 
     def _rekey(self, epoch: int) -> None:
         if epoch != self._epoch:
