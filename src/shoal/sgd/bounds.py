@@ -21,7 +21,7 @@ from shoal.composition.loss_accountant import LossProfile
 from shoal.documentation import linked
 from shoal.errors import ParameterError, UnreachableError
 from shoal.numerics.noise import gaussian_epsilon
-from shoal.numerics.normal import gaussian_delta
+from shoal.numerics.normal import gaussian_delta, upper_tail
 from shoal.pairs import gaussian_guess
 from shoal.rounding import slack
 from shoal.searches import lowest, smallest_safe
@@ -370,7 +370,7 @@ def _stray(elements: Elements, log_ratio: float) -> float:
     """Return κ: how often the victim reports what some other element hardly ever does, rounded up."""
     nearest, around = max(elements.above, elements.below), elements.around
     point = around / 2 + nearest - log_ratio / around
-    first, second = (0.5 * math.erfc(-end / math.sqrt(2)) for end in (point, point - around))
+    first, second = upper_tail(-point), upper_tail(around - point)
     rounding = slack(128) * (1 + log_ratio + nearest * around + point**2 + (point - around) ** 2)
     second = max(second - TINY, 0.0)
     return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + rounding * first

@@ -38,7 +38,6 @@ __all__ = [
     "Crowd",
     "Exceeding",
     "Victim",
-    "above",
     "allocation_limit",
     "loader_limit",
     "lower_bound",
@@ -96,15 +95,10 @@ class Exceeding(NamedTuple):
     some_high: float
 
 
-def above(point: float) -> float:
-    """Return about the probability that a standard normal variable exceeds the point."""
-    return 0.5 * math.erfc(point / math.sqrt(2))
-
-
 def _error(reach: float) -> float:
-    """Return the largest relative error of `above` at a difference of two numbers of at most this size.
+    """Return the largest relative error of `upper_tail` at a difference of two numbers of at most this size.
 
-    The point has an error of a few units of the reach, and the logarithm of `above` a slope of at most 1 + |point|.
+    The point has an error of a few units of the reach, and the logarithm of the tail a slope of at most 1 + |point|.
     """
     return 16 * UNIT * (1 + reach) ** 2
 
@@ -200,8 +194,8 @@ class _Split(NamedTuple):
     @classmethod
     def of(cls, weights: Floats, heights: Floats) -> "_Split":
         """Return the weights of one batch, where the level lies so much higher than the mean of its sum."""
-        exceeds = np.array([above(height) for height in heights.tolist()])
-        stays = np.array([above(-height) for height in heights.tolist()])
+        exceeds = np.array([upper_tail(height) for height in heights.tolist()])
+        stays = np.array([upper_tail(-height) for height in heights.tolist()])
         return cls(weights * stays, weights * exceeds)
 
     def times(self, other: "_Split", most: int) -> "_Split":
@@ -233,7 +227,7 @@ def _weights(size: int, odds: float, most: int, first: float) -> Floats:
 
 def _log_below(point: float) -> float:
     """Return the logarithm of the probability that a standard normal variable is below the point."""
-    return math.log1p(-above(point)) if point > 0 else math.log(max(above(-point), _VANISHING))
+    return math.log1p(-upper_tail(point)) if point > 0 else math.log(max(upper_tail(-point), _VANISHING))
 
 
 class Victim(NamedTuple):
@@ -629,8 +623,8 @@ def _summed(separation: float, delta: float) -> float:
             return 0.0
         lost = math.exp(-(near**2) / 2) / math.sqrt(2 * math.pi) / far
         if epsilon < 600 and far < 35:
-            lost = min(lost, math.exp(epsilon) * above(far))
-        return above(near) * (1 - error) - lost * (1 + error * (1 + epsilon))
+            lost = min(lost, math.exp(epsilon) * upper_tail(far))
+        return upper_tail(near) * (1 - error) - lost * (1 + error * (1 + epsilon))
 
     low, high = 0.0, separation * (separation / 2 + 40)
     while high - low > 1e-10 * high:
