@@ -19,7 +19,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 from shoal.checks import known
 from shoal.errors import ParameterError
 from shoal.sgd.run import Run
-from shoal.sgd.torch.refusals import check_repeats
+from shoal.sgd.torch.make_private import check_repeats
 
 __all__ = [
     "SEEDED_AGAIN",

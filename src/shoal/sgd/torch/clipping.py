@@ -28,7 +28,6 @@ from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.kernels import clip_weights, takes
 from shoal.sgd.torch.mixing import MIXED, Randomness, kept_rows, replaced, same_rows, same_sums, unchanged
 from shoal.sgd.torch.precision import exact
-from shoal.sgd.torch.refusals import fixed_batch_norms
 from shoal.sgd.torch.step_graph import Report, StepGraph, Sums
 
 __all__ = ["Clipping", "PerExample", "padded", "public_size", "rows_of", "zeroed"]
@@ -83,7 +82,7 @@ class Clipping:
         self._books: BookKeeping | None = None
         self._sizes: set[int] = set()
         self._mixed = self._warned = False
-        self._fixed = fixed_batch_norms(model)
+        self._fixed = _fixed_batch_norms(model)
         self._graphs: dict[float, StepGraph] = {}
         self.why = "it was asked for" if one_by_one else ""
         try:
@@ -496,3 +495,10 @@ def zeroed(value: Tensor, rows: Tensor) -> Tensor:
     if not value.is_floating_point():
         return value
     return torch.where(rows.to(value.device).view(-1, *(1 for _ in value.shape[1:])), 0, value)
+
+
+def _fixed_batch_norms(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the batch normalizations of a checked model, which have to stay in eval mode, by name."""
+    return [
+        (name, module) for name, module in model.named_modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)
+    ]
