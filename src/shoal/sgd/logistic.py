@@ -51,6 +51,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
+
 _CHUNK = 1 << 18
 """About how many numbers are gathered or drawn at once."""
 _MARKS = 100

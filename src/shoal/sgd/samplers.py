@@ -32,9 +32,9 @@ from shoal.sgd.sampler import OVERFULL, Indices, Sampler, largest_batch, registe
 __all__ = ["Allocation", "FixedOrder", "KeptAllocation", "Permutation", "PoissonSampling"]
 
 _TRIES = 1 << 40
-"""More than any index: how far apart the counters of two tries for one example are."""
+"""More than any index: how far apart the counters of two tries for one example of an allocation are."""
 _LEAST_NOISE = 1e-5
-"""A run with less has no limit that is computed."""
+"""A run of kept allocation with less has no limit that is computed."""
 _WORD = 64
 _LEVEL = 1 << 40
 """More than any index: how far apart the counters of two rounds of coins are."""

@@ -48,9 +48,9 @@ constexpr: Any = tl.constexpr if tl else int
 """The type of an argument that a kernel is compiled for."""
 
 _TILE = 64
-"""Positions or numbers of a side of a tile."""
+"""Positions or numbers of a side of a tile, for norms and weighted sums."""
 _WIDTH = 64
-"""How many products are added up at once."""
+"""How many products of a norm are added up at once."""
 _SUMS = {
     (False, False): (64, 64, 64, 4, 528),
     (False, True): (128, 128, 32, 8, 528),
@@ -66,11 +66,11 @@ _EXAMPLES = 256
 _MOST_TABLES = 1 << 10
 _tables: dict[tuple[object, ...], tuple[Tensor, int]] = {}
 _MOST_KEPT = 1 << 13
-"""The most numbers that a program keeps of an example at once."""
+"""The most numbers that a program keeps of an example at once, for layers that normalize."""
 _SIDE = 64
-"""Numbers of a side of a tile; twice as many for large gradients."""
+"""Numbers of a side of a tile of a convolution; twice as many for large gradients."""
 _PRODUCTS = 32
-"""How many products are added up at once."""
+"""How many products of a convolution are added up at once."""
 
 
 def jit(function: Callable[..., Any]) -> Any:
