@@ -1,7 +1,8 @@
-"""Clipped sums against a loop over examples; batches that are padded to public sizes have the same sums and losses."""
+"""Clipped sums against a loop over examples, of batches that are padded to public sizes, and sums that are replayed."""
 
 import math
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from shoal.errors import NotFiniteWarning, ParameterError
-from shoal.sgd.torch.clipping import Clipping, padded, public_size
+from shoal.sgd.torch.clipping import Clipping, StepGraph, Sums, padded, public_size
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples, Group
 from tests.sgd.torch_tests.models import CASES
@@ -23,6 +24,7 @@ DEVICES = [
     "cpu",
     pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a graphics processor")),
 ]
+needs_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a graphics processor")
 
 
 def one_by_one(model: nn.Module, loss: nn.Module, inputs: Tensor, target: Tensor, clip: float) -> list[Tensor]:
@@ -318,3 +320,101 @@ def test_a_training_by_padded_batches(device: str, sampling: str) -> None:
         run._clipping._pads = pads
         losses.append([run.step(batch) for batch in run.batches()])
     assert losses[1] == pytest.approx(losses[0], rel=1e-3, nan_ok=True)
+
+
+def chain(*middle: nn.Module) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 5), *middle, nn.Linear(5, 3))
+
+
+class Other(nn.Sequential):
+    pass
+
+
+def never(tensors: tuple[Tensor, ...]) -> Sums:
+    raise AssertionError("nothing is to be computed")
+
+
+def hooked() -> nn.Module:
+    model = chain(nn.ReLU())
+    model[0].register_forward_hook(lambda *_: None)
+    return model
+
+
+def replaced() -> nn.Module:
+    model = chain(nn.ReLU())
+    model[1].forward = torch.tanh
+    return model
+
+
+MODELS: list[tuple[Callable[[], nn.Module], bool]] = [
+    (lambda: chain(nn.ReLU()), True),
+    (lambda: chain(nn.Sequential(nn.Tanh(), nn.LayerNorm(5))), True),
+    (lambda: chain(nn.Dropout()), False),
+    (lambda: chain(Other(nn.ReLU())), False),
+    (lambda: nn.Linear(6, 3), False),
+    (hooked, False),
+    (replaced, False),
+]
+
+
+@pytest.mark.parametrize(("make", "safe"), MODELS)
+def test_what_is_safe(make: Callable[[], nn.Module], safe: bool) -> None:
+    assert StepGraph(make(), nn.CrossEntropyLoss(), never)._safe == safe
+    assert not StepGraph(make(), lambda output, target: output[:, 0], never)._safe
+
+
+def test_nothing_is_replayed_on_the_central_processor() -> None:
+    graph = StepGraph(chain(nn.ReLU()), nn.CrossEntropyLoss(), never)
+    assert all(graph.sums((torch.zeros(4, 6), torch.zeros(4))) is None for _ in range(5))
+
+
+@needs_device
+def test_replayed_sums_are_those_of_a_loop() -> None:
+    torch.manual_seed(5)
+    model = chain(nn.ReLU()).cuda()
+    layer = model[0]
+    assert isinstance(layer, nn.Linear)
+    inputs, target = torch.randn(64, 6, device="cuda"), torch.randint(3, (64,), device="cuda")
+    clipping = tried(model, inputs, target, 0.5)
+
+    def compare() -> None:
+        rows = torch.randperm(64, device="cuda")[:16]
+        sums, loss = clipping.total(batch_of(inputs[rows], target[rows]), scale=2.0)
+        right = one_by_one(model, nn.CrossEntropyLoss(), inputs[rows], target[rows], 0.5)
+        for found, expected in zip(sums, right, strict=True):
+            torch.testing.assert_close(found, 2 * expected, rtol=1e-4, atol=1e-4)
+        assert loss == pytest.approx(nn.CrossEntropyLoss()(model(inputs[rows]), target[rows]).item(), rel=1e-5)
+        with torch.no_grad():  # as an optimizer does it
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter), alpha=0.1)
+
+    for _ in range(6):
+        compare()
+    (graph,) = clipping._graphs.values()
+    assert len(graph._recorded) == 1
+    model[1] = nn.Tanh()
+    for _ in range(6):
+        compare()
+    layer.weight.data = torch.randn_like(layer.weight)
+    for _ in range(6):
+        compare()
+    assert len(graph._recorded) == 3
+    calls: list[int] = []
+    handle = layer.register_forward_pre_hook(lambda *_: calls.append(1))
+    for _ in range(6):
+        compare()
+    assert len(calls) >= 6
+    handle.remove()
+    inputs[:] = torch.inf
+    layer.weight.data = torch.randn_like(layer.weight)
+    with pytest.warns(NotFiniteWarning, match="example 0"):
+        clipping.total(batch_of(inputs[:16], target[:16]), scale=2.0)
+    for _ in range(5):
+        sums, loss = clipping.total(batch_of(inputs[:16], target[:16]), scale=2.0)
+        assert math.isnan(loss) and not any(bool(total.any()) for total in sums)
+    inputs[1:16] = 1.0
+    right = one_by_one(model, nn.CrossEntropyLoss(), inputs[1:16], target[1:16], 0.5)
+    for _ in range(5):  # replayed, and without the first
+        sums, _ = clipping.total(batch_of(inputs[:16], target[:16]), scale=2.0)
+        for found, expected in zip(sums, right, strict=True):
+            torch.testing.assert_close(found, 2 * expected, rtol=1e-4, atol=1e-4)
