@@ -6,7 +6,7 @@ from figures.figure import Axis, Curve, CurveFigure, Dot, pointwise
 from figures.gallery import figure
 from figures.palette import BEST, BLUE, GREEN, GREY, VERMILION, Ink
 from shoal.sgd.bounds import plain
-from shoal.sgd.poisson import poisson_comparison
+from shoal.sgd.comparisons import poisson_comparison
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 

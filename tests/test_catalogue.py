@@ -15,7 +15,7 @@ from shoal.catalogue import KINDS, register
 from shoal.composition import compose as composing
 from shoal.composition.composition_method import METHODS
 from shoal.sgd import bounds as training
-from shoal.sgd.training_bound import THEOREMS
+from shoal.sgd.bounds import THEOREMS
 
 _SOURCE = Path(shoal.__file__).parent
 
@@ -64,7 +64,10 @@ def test_what_is_not_proven_is_never_a_guarantee(monkeypatch: pytest.MonkeyPatch
     run = shoal.sgd.Run(examples=3000, noise_multiplier=4)
     assert training.bounds.__wrapped__(run, 1e-6)[0].name == "gaussian-clones"
     monkeypatch.setattr(training, "THEOREMS", _changed(THEOREMS, "gaussian-clones", proven=False))
-    assert "gaussian-clones" not in {bound.name for bound in training.bounds.__wrapped__(run, 1e-6)}
+    with pytest.raises(
+        shoal.ParameterError, match="by 'gaussian-clones'; a bound is a number of at least 0, by a theo"
+    ):
+        training.bounds.__wrapped__(run, 1e-6)
 
 
 def test_a_composition_says_all_that_its_method_assumes(monkeypatch: pytest.MonkeyPatch) -> None:

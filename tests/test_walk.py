@@ -16,6 +16,7 @@ _SOURCE = _ROOT / "src" / "shoal"
 _MOST_FILES = 8
 _MOST_WITH_A_RANDOMIZER = 14
 _MOST_WITH_ROUNDS = 15
+_MOST_OF_A_TRAINING, _MOST_WITH_ANOTHER_EPSILON = 17, 31
 
 
 def _ask_default() -> None:
@@ -90,6 +91,28 @@ def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
     assert files[0] == "curve.py"
     assert {"numerics/profile_grid.py", "numerics/convolution.py", "numerics/lattice.py"} < set(files)
     assert len(files) <= _MOST_WITH_ROUNDS, files
+
+
+@pytest.mark.slow
+def test_a_private_training_is_a_short_walk_and_its_noise_is_chosen_once() -> None:
+    torch = pytest.importorskip("torch")
+    from shoal.sgd.torch import make_private
+
+    points = torch.linspace(-1, 1, 400).reshape(400, 1)
+    data = torch.utils.data.TensorDataset(points, (points[:, 0] > 0).long())
+
+    def train(epsilon: float) -> None:
+        model = torch.nn.Linear(1, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        make_private(model, optimizer, data, loss=torch.nn.CrossEntropyLoss(), batch_size=50, epsilon=epsilon, epochs=2)
+
+    files, _ = _walked(lambda: train(1.0))
+    assert files[0] == "sgd/torch/make_private.py"
+    assert len(files) <= _MOST_OF_A_TRAINING, files
+    # Another ε is another noise, which the accountant of the run has to find.
+    others = [1.2, 1.1]
+    files, _ = _walked(lambda: train(others.pop()))
+    assert len(files) <= _MOST_WITH_ANOTHER_EPSILON, files
 
 
 def test_the_walk_goes_downward() -> None:

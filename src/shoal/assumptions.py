@@ -321,19 +321,6 @@ _SHUFFLED_RUN = (CLIPPED, PERMUTED, ONE_EXAMPLE, EPOCHS)
 TRAINING: dict[str, tuple[str, tuple[Assumption, ...]]] = {
     "gaussian-clones": ("Theorem G, the clones of a Gaussian (docs/theory/sgd.md)", _SHUFFLED_RUN),
     "representatives": ("Theorem R, representatives of every batch (docs/theory/samplers.md)", _SHUFFLED_RUN),
-    "strong-clones": (
-        "the sharper theorem on approximate DP with the strong clones pair (docs/theory/approximate.md)",
-        _SHUFFLED_RUN,
-    ),
-    "clones": (
-        "the theorem on approximate DP of Feldman, McMillan and Talwar, arXiv 2012.12803, with their clones pair",
-        _SHUFFLED_RUN,
-    ),
-    "two-ratios": (
-        "the sharper theorem on approximate DP, with a ratio for one example and one for all elements "
-        "(docs/theory/approximate.md)",
-        _SHUFFLED_RUN,
-    ),
     "allocation": (
         "Theorem A, participation that is independent of the others (docs/theory/samplers.md)",
         (CLIPPED, ONE_STEP, INDEPENDENT, EPOCHS),

@@ -185,7 +185,7 @@ def explain(name: str, *, kind: str | None = None) -> Theorem:
     name : str
         Such as "strong-clones", "loss" or "gaussian-clones".
     kind : {"shuffling", "composition", "training"}, optional
-        The clones are bounds of both reports and training; without a kind, they are those of reports.
+        What it is about; the first of these that has a row of this name, if it is None.
 
     Examples
     --------

@@ -15,11 +15,9 @@ import pytest
 from shoal.cli import train_output
 from shoal.errors import MissingExtraError
 from shoal.mechanisms.coins import Simulation
-from shoal.sgd.guarantees import LABELS, guarantee
-from shoal.sgd.local import LocalLogisticRegression
-from shoal.sgd.logistic import PrivateLogisticRegression
-from shoal.sgd.noise_calibration import calibrate
-from shoal.sgd.poisson import poisson_comparison
+from shoal.sgd.comparisons import poisson_comparison
+from shoal.sgd.guarantees import LABELS, calibrate, guarantee
+from shoal.sgd.logistic import LocalLogisticRegression, PrivateLogisticRegression
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 from tests.cli.commands import facts_of, refused, run

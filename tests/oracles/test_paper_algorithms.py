@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.sgd.gradient_noise import Noise, key_of, margin_for
+from shoal.sgd.gradient_noise import Noise, key_of, margin_for, noised
 from shoal.sgd.run import Run
 from tests.oracles import enumeration, paper
 from tests.oracles.enumeration import Distribution, Outputs
@@ -140,7 +140,7 @@ def test_algorithm_2_is_what_the_library_trains() -> None:
     assert sorted(order) == list(range(examples))
     source, margin = Noise(key=key), margin_for(1, single=False, parameters=4)
     noise = [
-        source.add(np.zeros(4), deviation=run.sum_deviation, margin=margin, epoch=0, step=step)
+        noised(np.zeros(4), source.normals(4, epoch=0, step=step), deviation=run.sum_deviation, margin=margin)
         for step in range(examples)
     ]
 

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from shoal.errors import ParameterError
-from shoal.sgd.bounds import plain
+from shoal.sgd.bounds import Bound, plain
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import summed_limit
 from shoal.sgd.sampler import Indices, Sampler, register
-from shoal.sgd.training_bound import Bound
 
 __all__ = ["RoundRobin"]
 

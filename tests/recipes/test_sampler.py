@@ -14,8 +14,8 @@ import pytest
 from shoal import ParameterError, Simulation, sgd
 from shoal.cli import main
 from shoal.sgd import Run
+from shoal.sgd.bounds import Bound
 from shoal.sgd.sampler import SAMPLERS, Sampler, register
-from shoal.sgd.training_bound import Bound
 
 RUN = sgd.Run(examples=203, batch_size=20, noise_multiplier=40, epochs=2)
 

@@ -19,32 +19,27 @@ from shoal.sgd.bounds import allocation, bounds
 from shoal.sgd.run import Run
 from tests.exhaustive import EXHAUSTIVE, amount, representative
 
-CLOSED = [  # n, σ, δ, ε of the paper's theorem with numeric clones
-    (10_000, 4.0, 1e-6, 0.387),
-    (60_000, 2.0, 1e-6, 1.70),
-    (1_000_000, 2.0, 1e-6, 0.344),
-    (100_000_000, 2.0, 1.6e-9, 0.084),
+CLOSED = [  # n, σ, δ, ε of the paper's theorem with numeric clones, of Theorem G
+    (10_000, 4.0, 1e-6, 0.387, 0.0312),
+    (60_000, 2.0, 1e-6, 1.70, 0.0543),
+    (1_000_000, 2.0, 1e-6, 0.344, 0.0120),
+    (100_000_000, 2.0, 1.6e-9, 0.084, 0.00213),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("examples", "noise", "delta", "known"), CLOSED)
-def test_known_values(examples: int, noise: float, delta: float, known: float) -> None:
+@pytest.mark.parametrize(("examples", "noise", "delta", "paper", "known"), CLOSED)
+def test_known_values(examples: int, noise: float, delta: float, paper: float, known: float) -> None:
     found = {bound.name: bound.epsilon for bound in bounds(Run(examples=examples, noise_multiplier=noise), delta)}
-    assert known * 0.98 <= found["clones"] <= known * 1.001
-    assert found["strong-clones"] < found["clones"]
-    assert found["two-ratios"] <= found["strong-clones"] * 1.001
-    assert found["gaussian-clones"] < 0.09 * known
+    assert set(found) == {"gaussian-clones", "plain"}
+    assert found["gaussian-clones"] == pytest.approx(known, rel=5e-3)
+    assert found["gaussian-clones"] < 0.09 * paper
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("examples", [10_000, 1_000_000, 100_000_000])
-def test_other_theorems_say_nothing_with_little_noise(examples: int) -> None:
+def test_little_noise_hides_nobody(examples: int) -> None:
     delta = 1e-6 if examples < 10**8 else 1.6e-9
-    for noise in (0.5, 1.0):
-        found = bounds(Run(examples=examples, noise_multiplier=noise), delta)
-        plain = next(bound.epsilon for bound in found if bound.name == "plain")
-        assert all(bound.epsilon >= plain for bound in found if bound.name != "gaussian-clones")
     assert sgd.guarantee(Run(examples=examples, noise_multiplier=0.4), delta=delta).bound == "plain"
 
 

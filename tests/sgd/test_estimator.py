@@ -11,8 +11,7 @@ import pytest
 from shoal import ParameterError, Simulation
 from shoal.errors import NotFiniteError, NotFittedError
 from shoal.sgd.estimator import EXPECTED_FAILED_CHECKS
-from shoal.sgd.local import LocalLogisticRegression
-from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.logistic import LocalLogisticRegression, PrivateLogisticRegression
 from tests.sgd.test_logistic import private, problem
 
 

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 from shoal.digits import rounded_up
 from shoal.errors import NotFiniteError, NotFiniteWarning, ParameterError
 from shoal.mechanisms.coins import Simulation
-from shoal.sgd import descent
-from shoal.sgd.account import Account
+from shoal.sgd import logistic
+from shoal.sgd.account import Account, ProgressLabel
 from shoal.sgd.gradient_noise import noised
 from shoal.sgd.guarantees import guarantee
-from shoal.sgd.linear_model import LinearModel
-from shoal.sgd.local import LocalLogisticRegression
-from shoal.sgd.progress_label import ProgressLabel
+from shoal.sgd.logistic import LinearModel, LocalLogisticRegression
 from shoal.sgd.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::shoal.errors.LabelsFromDataWarning")  # labels are made up
@@ -36,19 +34,19 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reports: list[Floats] = []
         self.sizes: list[int] = []
-        step = descent.Descent.step
+        step = logistic.Descent.step
 
         def noted(total: Floats, normals: Floats, *, deviation: float, margin: float) -> Floats:
             reports = noised(total, normals, deviation=deviation, margin=margin)
             self.reports.append(reports.copy())
             return reports
 
-        def stepped(server: descent.Descent, total: Floats) -> None:
+        def stepped(server: logistic.Descent, total: Floats) -> None:
             self.sizes.append(sum(map(len, self.reports)) - sum(self.sizes))
             step(server, total)
 
-        monkeypatch.setattr(descent, "noised", noted)
-        monkeypatch.setattr(descent.Descent, "step", stepped)
+        monkeypatch.setattr(logistic, "noised", noted)
+        monkeypatch.setattr(logistic.Descent, "step", stepped)
 
 
 def rounds(clients: int, size: int, epoch: int) -> list[NDArray[np.int64]]:
@@ -134,7 +132,7 @@ def test_large_rounds_are_made_in_parts_and_small_ones_together(monkeypatch: pyt
     for size in (1, 64, 300, 1000):
         models = []
         for numbers in (1, 15 * 7, 15 * 128, 1 << 18):
-            monkeypatch.setattr(descent, "_CHUNK", numbers)
+            monkeypatch.setattr(logistic, "_CHUNK", numbers)
             fresh = LocalLogisticRegression(noise_multiplier=1, batch_size=size, simulation=Simulation(seed=2))
             models.append(fresh.fit(rows, labels).coef_)
         for other in models[1:]:
@@ -162,7 +160,7 @@ def test_noise_pays_for_the_rounding_of_long_gradients(monkeypatch: pytest.Monke
         margins.append(margin)
         return noised(total, normals, deviation=deviation, margin=margin)
 
-    monkeypatch.setattr(descent, "noised", noted)
+    monkeypatch.setattr(logistic, "noised", noted)
     LocalLogisticRegression(noise_multiplier=1).fit(np.ones((4, 20_000)), [0, 1, 0, 1])
     assert min(margins) > 20_000 * 2.0**-53
 

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from shoal import ParameterError, Simulation
 from shoal.errors import LabelsFromDataWarning, NotFiniteError, NotFiniteWarning
 from shoal.sgd.account import Account
-from shoal.sgd.descent import Descent
-from shoal.sgd.gradient_noise import Noise, key_of, margin_for
+from shoal.sgd.gradient_noise import Noise, key_of, margin_for, noised
 from shoal.sgd.guarantees import LABELS, guarantee
-from shoal.sgd.linear_model import LinearModel
-from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.logistic import Descent, LinearModel, PrivateLogisticRegression
 from shoal.sgd.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::shoal.errors.LabelsFromDataWarning")  # labels are made up
@@ -106,7 +104,8 @@ def by_a_loop(run: Run, points: Floats, labels: NDArray[Any], *, classes: int, a
             for index in batch:
                 weights, constants = flat[: 5 * scores].reshape(scores, 5), flat[5 * scores :]
                 total += clipped(gradient(weights, constants, points[index], int(labels[index])), run.clip_norm)
-            step_made = source.add(total, deviation=run.sum_deviation, margin=margin, epoch=number, step=step)
+            normals = source.normals(total.size, epoch=number, step=step)
+            step_made = noised(total, normals, deviation=run.sum_deviation, margin=margin)
             rate = 0.5 / math.sqrt(1 + 20 * len(trail) / (run.steps * run.epochs))
             flat = flat - rate * step_made / size
             flat[: 5 * scores] /= 1 + rate * 0.1

@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 from shoal import sgd
 from shoal.auditing import probability_above, probability_below
 from shoal.mechanisms.coins import Simulation
-from shoal.sgd import descent, linear_classifier
+from shoal.sgd import logistic
 from shoal.sgd.gradient_noise import noised
 from shoal.sgd.sampler import SAMPLERS, Indices, Sampler
-from shoal.sgd.samplers.allocation import Allocation
-from shoal.sgd.samplers.poisson_sampling import PoissonSampling
+from shoal.sgd.samplers import Allocation, PoissonSampling
 from tests.exhaustive import amount, representative
 
 RISK, DELTA = 1e-7, 0.01
@@ -118,7 +117,7 @@ def test_the_attack_sees_too_little_noise(monkeypatch: pytest.MonkeyPatch) -> No
     settings: dict[str, Any] = {"noise_multiplier": 4.0, "batch_size": 12}
     run = sgd.Run(examples=12, batch_size=12, noise_multiplier=4.0, sampling="allocation")
     claimed = sgd.guarantee(run, delta=DELTA).epsilon
-    monkeypatch.setattr(descent, "noised", lambda total, normals, **rest: noised(total, normals / 5, **rest))
+    monkeypatch.setattr(logistic, "noised", lambda total, normals, **rest: noised(total, normals / 5, **rest))
     assert _attacked(_trainer(sgd.PrivateLogisticRegression, rows, **settings), datasets) > claimed
 
 
@@ -209,7 +208,7 @@ def test_planted_faults_of_samplers_are_refuted(fault: str) -> None:
     assert right <= claimed < wrong
 
 
-class _Watched(descent.Descent):
+class _Watched(logistic.Descent):
     """The training loop, by somebody who sees the model after every step."""
 
     seen: ClassVar[list[NDArray[Any]]] = []
@@ -248,7 +247,7 @@ def _watched(
     ends: list[NDArray[Any]] = []
     claimed = 0.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear_classifier, "Descent", loop)
+        patch.setattr(logistic, "Descent", loop)
         for side, (rows, labels) in enumerate(worlds):
             values = np.empty(trials)
             for trial in range(trials):

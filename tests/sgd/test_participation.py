@@ -10,9 +10,8 @@ from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.numerics.normal import gaussian_delta
 from shoal.numerics.profile_grid import Mesh
-from shoal.sgd.bounds import _stray
+from shoal.sgd.bounds import Elements, _stray
 from shoal.sgd.participation import Allocation, PoissonStep
-from shoal.sgd.training_bound import Elements
 
 _POINTS = np.linspace(-14.0, 18.0, 400_001)
 
@@ -121,7 +120,7 @@ def _kappa(separation: float, log_ratio: float) -> arb:
 def test_a_tail_that_is_hardly_a_double_makes_nothing_too_small(separation: float) -> None:
     before, ctx.prec = ctx.prec, 600
     try:
-        elements = Elements("examples", 10, separation, 2 * separation, separation, 0.0, separation)
+        elements = Elements("examples", 10, 2 * separation, separation, 0.0, separation)
         for epsilon in np.arange(5.0, 80.0, 0.2).tolist():
             for rate in (1e-6, 0.01, 0.5):
                 exact = _replaced(rate, separation, epsilon)

@@ -1,4 +1,4 @@
-"""Claims about a run of noisy SGD in balls: plain, shuffled, by approximate DP, by allocation and Poisson sampling.
+"""Claims about a run of noisy SGD in balls: plain, shuffled, by allocation and Poisson sampling.
 
 Where a theorem holds for every ratio q, the witness is the q that won (docs/theory/sgd.md). Where examples join steps
 by themselves (Theorem A), epochs, or steps, are composed direction by direction (docs/theory/samplers.md).
@@ -16,13 +16,12 @@ from shoal.proofs.balls import ZERO, Ball, Summand, ball, normal
 from shoal.proofs.balls import above as above_double
 from shoal.proofs.cells import Edge, celled, check_cells, gaussian_divergence, gaussian_edges, normal_cells
 from shoal.proofs.claim import LADDER, Claim, DominatingPair, Witness, choice, count, double, expect
-from shoal.proofs.clone_claim import CloneClaim, RatioClaim
 from shoal.proofs.participation_pairs import FINENESS, AllocationPair, PoissonStepPair, few_steps
 from shoal.proofs.rounds_claim import Composition, repeated
 
 __all__ = ["GaussianClonesPair", "ParticipationClaim", "TrainingClaim"]
 
-_BOUNDS = ("gaussian-clones", "representatives", "strong-clones", "clones", "two-ratios", "plain")
+_BOUNDS = ("gaussian-clones", "representatives", "plain")
 _CHOICES = {
     "noise": ("batch", "example"),
     "releases": ("every-step", "sums"),
@@ -34,7 +33,6 @@ _CHOICES = {
 # Of a cell, in standard deviations of the noise, for one epoch and for many: narrower cells take longer and lower ε.
 _WIDTH, _COARSE = 0.012, 0.05
 _STEEPEST = 600.0  # the largest logarithm of a ratio q: beyond it no bound is of use
-_NEAR_SHARES = (1e-3, 0.1)  # the shares of δ that are tried for how often the victim's own ratio is exceeded
 _DIRECTIONS = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
 # The same of an allocation: of two directions, where an example is replaced, and where there are few steps.
 _DIRECTED, _REPLACED, _FEW = (0.006, 0.015), (0.006, 0.025), (0.012, 0.03)
@@ -156,13 +154,16 @@ class TrainingClaim(Claim, name="training"):
             return steps * (shown if self.elements == "representatives" else 1)
         return steps * self.batch_size if self._sums_only else self.examples
 
-    def _distances(self) -> tuple[float, float, float, float, float]:
-        """Return near, far, above, below and around of the elements, in units (`shoal.sgd.training_bound.Elements`)."""
-        near = 2.0 if self.adjacency == "replace" else 1.0
+    @property
+    def _moved(self) -> float:
+        """How far one example moves a sum, in units."""
+        return 2.0 if self.adjacency == "replace" else 1.0
+
+    def _distances(self) -> tuple[float, float, float]:
+        """Return above, below and around of the elements, in units (`shoal.sgd.bounds.Elements`)."""
         if self.elements in ("examples", "representatives"):
-            return near, 2.0, 1.0, 0.0 if self.adjacency == "zero-out" else 1.0, 1.0
-        far = 2.0 * self.batch_size
-        return near, far, near / 2, near / 2, far
+            return 1.0, 0.0 if self.adjacency == "zero-out" else 1.0, 1.0
+        return self._moved / 2, self._moved / 2, 2.0 * self.batch_size
 
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε)."""
@@ -171,48 +172,36 @@ class TrainingClaim(Claim, name="training"):
             square = ball(self.epochs)  # one Gaussian mechanism per epoch
             if self.noise == "example" and self._sums_only:
                 square = square / self.batch_size
-            separation = self._distances()[0] * square.sqrt() / ball(self.noise_multiplier)
+            separation = self._moved * square.sqrt() / ball(self.noise_multiplier)
             return gaussian_divergence(separation, ball(epsilon))
         expect(witness, ("log_ratio", "log_near", "cells", "reach", "shown", "inner"))
-        pair, factor, charge = self._charged(epsilon, witness)
+        pair, factor, charge = self._charged(witness)
         rounds = repeated(pair, self.epochs, self._known)
         return factor * rounds.repeated(epsilon, witness["inner"]) + charge
 
-    def _charged(self, epsilon: float, witness: Witness) -> tuple[DominatingPair, Ball, Ball]:
+    def _charged(self, witness: Witness) -> tuple[DominatingPair, Ball, Ball]:
         """Return the pair of one epoch at the ratio of the witness, a factor and a charge.
 
         δ of all epochs is at most factor·(that of the pair, composed) + charge.
         """
         log_ratio = double(0.0, _STEEPEST, log_ratio=witness["log_ratio"])
-        log_near = double(0.0, _STEEPEST, log_near=witness["log_near"])
+        double(0.0, _STEEPEST, log_near=witness["log_near"])  # a number of the format that no bound uses any more
         shown = count(1, self.batch_size, shown=witness["shown"])
-        near, far, above, below, around = self._distances()
+        above, below, around = self._distances()
         numerator, denominator = self._unit(shown)
         unit = (ball(numerator) / denominator).sqrt() / ball(self.noise_multiplier)
-        number, growth, ratio = self._number(shown), ball(epsilon).exp(), ball(log_ratio).exp()
-        if self.bound in ("gaussian-clones", "representatives"):
-            distance, nearest = unit * ball(around), unit * ball(max(above, below))
-            deficit = (gaussian_divergence(distance, ball(log_ratio)) / ratio).max(ZERO)
-            raised = above_double(ball(log_ratio) + (1 + deficit).log())  # the pair has q·(1 + d), or more
-            pair = GaussianClonesPair(
-                number, self.noise_multiplier, numerator, denominator, above, below, raised, witness["cells"],
-                witness["reach"],
-            )  # fmt: skip
-            point = distance / 2 + nearest - ball(log_ratio) / distance
-            stray = normal(point) - ratio * (-nearest * distance).exp() * normal(point - distance)
-            factor = (1 + deficit) ** ((number - 1) * self.epochs)
-            return pair, factor, factor * self.epochs * stray.max(ZERO)  # (6.1)
-        local_delta = gaussian_divergence(unit * ball(far), ball(log_ratio))
-        if self.bound == "clones":
-            charge = (growth + 1) * (1 + 1 / (2 * ratio)) * number * local_delta
-            return CloneClaim(number, log_ratio, 0.0, "clones"), ball(1.0), self.epochs * charge
-        charge = (number - 1) * (2 / ratio) * local_delta * (1 + growth)
-        if self.bound == "strong-clones":
-            strong = CloneClaim(number, log_ratio, 0.0, "strong-clones")
-            return strong, ball(1.0), self.epochs * (charge + local_delta)
-        two = RatioClaim(number, min(log_near, log_ratio), log_ratio)
-        own = gaussian_divergence(unit * ball(near), ball(two.ceiling))
-        return two, ball(1.0), self.epochs * (charge + own)
+        number, ratio = self._number(shown), ball(log_ratio).exp()
+        distance, nearest = unit * ball(around), unit * ball(max(above, below))
+        deficit = (gaussian_divergence(distance, ball(log_ratio)) / ratio).max(ZERO)
+        raised = above_double(ball(log_ratio) + (1 + deficit).log())  # the pair has q·(1 + d), or more
+        pair = GaussianClonesPair(
+            number, self.noise_multiplier, numerator, denominator, above, below, raised, witness["cells"],
+            witness["reach"],
+        )  # fmt: skip
+        point = distance / 2 + nearest - ball(log_ratio) / distance
+        stray = normal(point) - ratio * (-nearest * distance).exp() * normal(point - distance)
+        factor = (1 + deficit) ** ((number - 1) * self.epochs)
+        return pair, factor, factor * self.epochs * stray.max(ZERO)  # (6.1)
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε, at the ratio that won in floating point."""
@@ -220,33 +209,22 @@ class TrainingClaim(Claim, name="training"):
             for more in LADDER[:2]:
                 yield epsilon * (1 + more), {}
             return
-        near, _, above, below, _ = self._distances()
+        above, below, _ = self._distances()
         numerator, denominator = self._unit(self.shown)
         unit = math.sqrt(numerator / denominator) / self.noise_multiplier
         width = _WIDTH if self.epochs == 1 else _COARSE
         cells, reach = normal_cells(unit * max(above, below), delta / self.epochs, width)
-        for share in _NEAR_SHARES if self.bound == "two-ratios" else (1.0,):
-            log_near = _exceeded(unit * near, share * delta / self.epochs) if self.bound == "two-ratios" else 0.0
-            frame = {"log_ratio": self.hint, "log_near": log_near, "cells": cells, "reach": reach, "shown": self.shown}
-            if self.epochs == 1:
-                for more in LADDER[-3:]:
-                    yield epsilon * (1 + more), frame | {"inner": {"fineness": 0.7 * math.sqrt(more)}}
-                continue
-            pair, factor, charge = self._charged(epsilon, frame)
-            left = (delta - float(charge)) / float(factor)
-            if left > 0:
-                rounds = Composition(((pair, self.epochs),), self._known)
-                for larger, inner in rounds.attempts(epsilon, left):
-                    yield larger, frame | {"inner": inner}
-
-
-def _exceeded(separation: float, delta: float) -> float:
-    """Return an ε at which two normal distributions this far apart have at most this δ."""
-    low, high = 0.0, separation * (separation / 2 + 40)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if gaussian_divergence(ball(separation), ball(middle)) <= delta else (middle, high)
-    return high
+        frame = {"log_ratio": self.hint, "log_near": 0.0, "cells": cells, "reach": reach, "shown": self.shown}
+        if self.epochs == 1:
+            for more in LADDER[-3:]:
+                yield epsilon * (1 + more), frame | {"inner": {"fineness": 0.7 * math.sqrt(more)}}
+            return
+        pair, factor, charge = self._charged(frame)
+        left = (delta - float(charge)) / float(factor)
+        if left > 0:
+            rounds = Composition(((pair, self.epochs),), self._known)
+            for larger, inner in rounds.attempts(epsilon, left):
+                yield larger, frame | {"inner": inner}
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,11 @@ from shoal.errors import AskedError
 from shoal.questions.copied_code import call, literal, taken
 from shoal.questions.parameters import USUAL_DELTA, Count, Flag, Kind, Number, word
 from shoal.questions.question import Answer, asks, column
-from shoal.sgd.guarantees import guarantee
-from shoal.sgd.noise_calibration import calibrate
-from shoal.sgd.poisson import poisson_comparison
+from shoal.sgd.comparisons import compare_samplers, poisson_comparison
+from shoal.sgd.guarantees import calibrate, guarantee
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.sampler import SAMPLERS
-from shoal.sgd.sampler_comparison import compare_samplers
 
 __all__ = ["sgd"]
 

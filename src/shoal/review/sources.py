@@ -23,8 +23,8 @@ from shoal.review.parts import alone, along, assumed, attacks, certified, checki
 from shoal.review.review_document import Review
 from shoal.review.round_review import RoundReview
 from shoal.review.statement import Field, Item, Section, Statement, Table, plain_text
+from shoal.sgd.comparisons import compare_samplers
 from shoal.sgd.guarantees import Guarantee
-from shoal.sgd.sampler_comparison import compare_samplers
 from shoal.strict_json import short_reason
 
 __all__ = ["ledger_review", "of_parameters", "of_plan", "of_training", "training_review"]

@@ -7,18 +7,14 @@ says by which sampler a run has the smallest ε. `Sampler`, `SAMPLERS` and `regi
 """
 
 import shoal.sgd.samplers  # noqa: F401  (they register themselves)
-from shoal.sgd.account import Account
-from shoal.sgd.epoch_filter import Filter
-from shoal.sgd.guarantees import Guarantee, guarantee
-from shoal.sgd.local import LocalLogisticRegression
-from shoal.sgd.logistic import PrivateLogisticRegression
-from shoal.sgd.noise_calibration import calibrate
-from shoal.sgd.poisson import PoissonComparison, poisson_comparison
+from shoal.sgd.account import Account, Filter
+from shoal.sgd.bounds import Bound
+from shoal.sgd.comparisons import PoissonComparison, SamplerTable, compare_samplers, poisson_comparison
+from shoal.sgd.guarantees import Guarantee, calibrate, guarantee
+from shoal.sgd.logistic import LocalLogisticRegression, PrivateLogisticRegression
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.sampler import SAMPLERS, Sampler, register
-from shoal.sgd.sampler_comparison import SamplerTable, compare_samplers
-from shoal.sgd.training_bound import Bound
 
 __all__ = [
     "SAMPLERS",

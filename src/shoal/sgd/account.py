@@ -1,19 +1,35 @@
-"""The accountant of a training: the epochs that were begun, each charged before its first noised sum."""
+"""The accountants of a training: epochs that are charged before their first noised sum, and a filter for chosen epochs.
 
+An `Account` counts the epochs of one run, whose number is planned, fixed in advance, or covered by a budget. A `Filter`
+is for epochs whose number and noise are chosen as one goes: who looks at the model, and then goes on, stops or changes
+the noise, needs it. For Gaussian noise nothing is lost: squares of μ = sensitivity/deviation may be added up, whatever
+each was chosen by, as long as the sum stays below a number that was fixed before the first epoch (docs/theory/sgd.md,
+section 9). Shuffling is not counted there.
+"""
+
+import math
+import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from shoal.checks import positive, probability, whole
+from shoal.checks import known, non_negative, positive, probability, whole
 from shoal.digits import rounded_up
-from shoal.errors import BudgetError, PrecisionWarning, UnreachableError
-from shoal.searches import bisect_count
+from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
+from shoal.numerics.normal import gaussian_delta
+from shoal.rounding import slack
+from shoal.searches import bisect_count, bisect_safe, doubled
 from shoal.sgd.guarantees import FINEST, FIXED, Guarantee, guarantee
 from shoal.sgd.run import Run
+from shoal.sgd.sampler import Sampler
 
-__all__ = ["Account"]
+__all__ = ["Account", "Filter", "ProgressLabel"]
 
 _MOST_EPOCHS = 10**6
+_SHARE = 0.1
+"""Of the time, for computing ε on the way."""
+_UP = 1 + slack(32)
 
 
 class Account:
@@ -197,3 +213,146 @@ class Account:
         """Show what was spent, and under which condition."""
         epochs = f"{self.epochs:,} epoch{'' if self.epochs == 1 else 's'}"
         return f"Account(ε={rounded_up(self.epsilon, 3)} at δ={self.delta:g} after {epochs}; {self.condition})"
+
+
+class ProgressLabel:
+    """A text that is composed when it is looked at: on a bar, which few trainings last long enough to show.
+
+    Parameters
+    ----------
+    account : Account
+        The accountant of the training.
+    losses : sequence of tuple
+        It grows; the loss is the last entry of the last tuple.
+
+    Examples
+    --------
+    >>> from shoal.sgd.run import Run
+    >>> account, losses = Account(Run(examples=1, noise_multiplier=4), delta=1e-6), []
+    >>> label = ProgressLabel(account, losses)
+    >>> str(label)
+    'training'
+    >>> account.charge()
+    >>> losses.append((0, 0.6931))
+    >>> str(label)
+    'training, epoch 1 of 1: ε = 2.26 (epochs fixed beforehand), loss 0.6931 (not private)'
+    """
+
+    def __init__(self, account: Account, losses: Sequence[tuple[float, ...]]) -> None:
+        self._account, self._losses = account, losses
+        self._start, self._cost = time.monotonic(), 0.0
+        self._known = (0, 0.0)
+
+    def __str__(self) -> str:
+        """Return the text of this moment."""
+        account = self._account
+        if not account.epochs:
+            return "training"
+        covered, epsilon = self._latest()
+        notes = [f"epoch {covered}"] if covered < account.epochs else []
+        if account.epochs < covered:
+            notes.append(f"up to {covered:,} epochs")
+        elif account.most is None:
+            notes.append("epochs fixed beforehand")
+        note = f" ({'; '.join(notes)})" if notes else ""
+        loss = f", loss {self._losses[-1][-1]:.4f} (not private)" if self._losses else ""
+        of = max(account.run.epochs, account.epochs)
+        return f"training, epoch {account.epochs} of {of}: ε = {rounded_up(epsilon, 3)}{note}{loss}"
+
+    def _latest(self) -> tuple[int, float]:
+        """Return a number of epochs and their ε: of all that it covers, unless that would hold up the training."""
+        account, now = self._account, time.monotonic()
+        if self._known[0] != account.covered and self._cost <= _SHARE * (now - self._start):
+            self._known = account.covered, account.epsilon
+            self._cost += time.monotonic() - now
+        return self._known
+
+
+class Filter:
+    """An (ε, δ) for epochs whose number and settings may depend on everything seen before.
+
+    Charge a run before it is made. All runs have to be on the same examples.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee of everything together, fixed before the first epoch.
+    adjacency : str
+        "replace" or "zero-out", as for all runs.
+
+    Examples
+    --------
+    >>> budget = Filter(epsilon=2, delta=1e-6)
+    >>> careful = Run(examples=60_000, batch_size=256, noise_multiplier=40)
+    >>> budget.charge(careful)
+    >>> budget.left(careful)
+    79
+    >>> budget
+    Filter(ε=2 at δ=1e-06, replace, 1.25% used)
+    """
+
+    def __init__(self, *, epsilon: float, delta: float, adjacency: str = "replace") -> None:
+        self.epsilon, self.delta = positive(epsilon=epsilon), probability(delta=delta)
+        self.adjacency = known(("replace", "zero-out"), adjacency=adjacency)
+        self._most = _greatest_separation(self.epsilon, self.delta) ** 2 / _UP
+        self._spent = 0.0
+
+    @property
+    def used(self) -> float:
+        """The part of the budget that is used up."""
+        return self._spent / self._most
+
+    def cost(self, run: Run) -> float:
+        """Return the sum of μ² over the epochs of a run, rounded up."""
+        if run.adjacency != self.adjacency:
+            raise ParameterError(
+                f'the run has adjacency="{run.adjacency}", and the filter "{self.adjacency}"; use the same for both'
+            )
+        if run.usage != Sampler.usage:
+            raise ParameterError(
+                f'sampling="{run.sampling}" uses every example {run.usage}, and a filter counts one use an '
+                "epoch; use Account, which asks the sampler"
+            )
+        return run.epochs * (run.sensitivity / run.seen_multiplier) ** 2 * _UP
+
+    def affords(self, run: Run) -> bool:
+        """Tell whether all epochs of the run are covered."""
+        return (self._spent + self.cost(run)) * _UP <= self._most
+
+    def left(self, run: Run) -> int:
+        """Return how many more epochs like one of the run are covered."""
+        each = self.cost(run) / run.epochs * _UP
+        return max(0, math.floor((self._most / _UP - self._spent) / each))
+
+    def charge(self, run: Run) -> None:
+        """Charge all epochs of a run, before it is made; or raise `BudgetError`, and charge nothing."""
+        if not self.affords(run):
+            raise BudgetError(
+                f"{run.epochs:,} more epochs of this run would exceed ε = {self.epsilon:g} at δ = {self.delta:g}, of "
+                f"which {100 * self.used:.4g}% is used; there is room for {self.left(run):,}, or use more noise"
+            )
+        self._spent = (self._spent + self.cost(run)) * _UP
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` takes."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency, "spent": self._spent}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Filter":
+        """Return the filter that was written down."""
+        restored = cls(**{name: fields[name] for name in ("epsilon", "delta", "adjacency")})
+        restored._spent = non_negative(spent=fields["spent"])
+        return restored
+
+    def __repr__(self) -> str:
+        """Show the guarantee, and how much of it is used."""
+        used = rounded_up(100 * self.used, 3) if self._spent else "0"
+        return f"Filter(ε={self.epsilon:g} at δ={self.delta:g}, {self.adjacency}, {used}% used)"
+
+
+def _greatest_separation(epsilon: float, delta: float) -> float:
+    """Return about the greatest μ for which a normal variable whose mean moves by μ deviations is (ε, δ)-DP."""
+    good, unsafe = doubled(lambda shift: gaussian_delta(1 / shift, epsilon) > delta)
+    return bisect_safe(
+        lambda shift: gaussian_delta(1 / shift, epsilon) <= delta, unsafe=unsafe, good=good, relative=1e-12
+    )

@@ -1,48 +1,277 @@
 """The proven bounds of a run, one function each (docs/theory/sgd.md).
 
-An epoch over a permutation shows some elements in random order: its examples, with a share of the noise each, or its
-batches. All but the plain bound ask how far two elements can be apart, and how far one example moves an element.
-Gaussian noise has an (ε₀, δ₀) for every ε₀ = ln q. Every q gives a bound; a rough formula picks one, and what it gives
-is then computed. Which bounds hold for a run, its sampler says.
+An epoch over a permutation shows some elements in random order: its examples, with a share of the noise each, or some
+slots of every batch. Theorems G and R ask how far elements can be from a centre, and how far one example moves an
+element. Gaussian noise has an (ε₀, δ₀) for every ε₀ = ln q. Every q gives a bound; a rough formula picks one, and what
+it gives is then computed (`Search`). Which bounds hold for a run, its sampler says.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
 
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
-from shoal.assumptions import CLIPPED, COINS, INDEPENDENT, KEPT_STEP, ONE_EXAMPLE, ONE_STEP
-from shoal.catalogue import register
+from shoal.assumptions import CLIPPED, COINS, INDEPENDENT, KEPT_STEP, ONE_EXAMPLE, ONE_STEP, PERMUTED, Assumption
+from shoal.catalogue import Theorem, register, rows_of
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
+from shoal.documentation import linked
 from shoal.errors import ParameterError, UnreachableError
 from shoal.numerics.noise import gaussian_epsilon
-from shoal.numerics.normal import gaussian_delta
-from shoal.pairs import ClonePair, Family, RatioPair
+from shoal.numerics.normal import gaussian_delta, upper_tail
+from shoal.pairs import gaussian_guess
 from shoal.rounding import slack
+from shoal.searches import lowest, smallest_safe
 from shoal.sgd.participation import TINY, Allocation, PoissonStep
-from shoal.sgd.ratio_search import Charged, Search
 from shoal.sgd.run import Run
-from shoal.sgd.training_bound import (
-    THEOREMS,
-    Bound,
-    Elements,
-    TrainingBound,
-)
 
-__all__ = ["allocation", "bounds", "kept_allocation", "plain", "poisson", "shuffled_bounds", "theorem_g", "theorem_r"]
+__all__ = [
+    "THEOREMS",
+    "Bound",
+    "Charged",
+    "Elements",
+    "Search",
+    "TrainingBound",
+    "allocation",
+    "bounds",
+    "kept_allocation",
+    "plain",
+    "poisson",
+]
 
 _UP = 1 + slack(32)
 """It outweighs the rounding of about thirty operations."""
+_FARTHEST_APART = 24.0
+"""Beyond this many standard deviations between elements, nobody hides anybody."""
+_RATIOS = 64
+"""At this many values of ln q, evenly spaced, the rough formula is asked first."""
+_OUTER = 14.0
+"""The largest ln q that is tried is that of a report this many deviations out, where hardly any δ₀ is left."""
+_HOPELESS = 1.2
+"""A theorem that roughly gives more than this times the plain ε is not computed."""
+_FARTHER = (0.03, 0.06, 0.12, 0.25)
+"""Where there is no ε at the rough best ln q, because with few clones the rough formula hopes for too much, ln q is
+raised by each of these in turn."""
+_POLISH = 0.5
+"""For one epoch, the exact δ is searched for the best ln q within this distance of the rough one."""
 _TAIL = 1e-4
 """The share of δ for reports so far out that they are not looked at."""
 _MOST_GROWN = 3.0
 """Theorem G is not computed where the factor on δ, of all epochs together, is above e to this power."""
-_OWN_SHARES = (1e-3, 0.1)
-"""The shares of δ that are tried for how often the victim's own ratio is exceeded."""
 _NOBODY = GaussianClonesProfile(1, 1.0, 1.0, 0.0, 0.0)
 """A profile that is never asked: its charge is infinite."""
+
+
+class Elements(NamedTuple):
+    """What an epoch shuffles.
+
+    Attributes
+    ----------
+    kind : str
+        "examples", "representatives" or "batches".
+    number : int
+        How many.
+    far : float
+        How far two elements may be apart, in standard deviations of their noise.
+    above, below, around : float
+        How far the victim's two elements, and any other one, may be from a point between the two.
+    """
+
+    kind: str
+    number: int
+    far: float
+    above: float
+    below: float
+    around: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TrainingBound(Theorem):
+    """A theorem about runs of noisy SGD."""
+
+    kind: ClassVar[str] = "training"
+
+    assumptions: tuple[Assumption, ...] = (CLIPPED, PERMUTED, ONE_EXAMPLE)
+    needs: str = "a run of noisy SGD, as `shoal sgd` and `shoal train` do it"
+    range: str = "noise enough for elements to hide one another"
+
+
+THEOREMS = rows_of(TrainingBound)
+"""All of them by name."""
+
+
+class Bound(NamedTuple):
+    """What one theorem says about a run.
+
+    Attributes
+    ----------
+    epsilon : float
+        ε; infinite where the theorem says nothing.
+    name, theorem : str
+        Which.
+    elements : str
+        What was taken as shuffled: "examples", "representatives", "batches", or "" where nothing was.
+    local_epsilon, local_delta : float
+        The (ε₀, δ₀) of an element that was used.
+    number : int
+        How many elements were shuffled; 0 where nothing was.
+    """
+
+    epsilon: float
+    name: str
+    elements: str = ""
+    local_epsilon: float = math.inf
+    local_delta: float = 0.0
+    number: int = 0
+
+    @property
+    def theorem(self) -> str:
+        """The theorem, with its source."""
+        return linked(THEOREMS[self.name].citation)
+
+
+class Charged(NamedTuple):
+    """What Theorem G gives at one ln q: δ of an epoch is factor·(that of the profile) + fixed.
+
+    Attributes
+    ----------
+    profile : GaussianClonesProfile
+        The δ(ε) of the shuffled elements.
+    fixed : float
+        What an epoch is charged next to the profile.
+    local_delta : float
+        The δ₀ of an element, whose ε₀ is ln q.
+    factor : float
+        What the profile's δ is multiplied by.
+    """
+
+    profile: GaussianClonesProfile
+    fixed: float
+    local_delta: float
+    factor: float = 1.0
+
+    def left(self, epochs: int, delta: float) -> float:
+        """Return what of δ the charges leave for the profile, rounded down."""
+        return (delta - epochs * self.fixed * _UP) / (self.factor**epochs * _UP)
+
+    def roughly(self, epochs: int, delta: float) -> float:
+        """Return roughly the ε, or infinity."""
+        left = self.left(epochs, delta)
+        if left <= 0:
+            return math.inf
+        if epochs == 1:
+            return self.profile.guess(left)[0]
+        return gaussian_guess(self.profile.spread * math.sqrt(epochs), left)[0]
+
+    def total(self, epsilon: float) -> float:
+        """Return the δ of one epoch at ε, rounded up."""
+        return (self.factor * self.profile.delta(epsilon) + self.fixed * _UP) * _UP
+
+    def epsilon(self, epochs: int, delta: float) -> float:
+        """Return an ε at which δ and the charges are at most `delta` together; or infinity."""
+        left = self.left(epochs, delta)
+        if left <= 0:
+            return math.inf
+        if epochs > 1:
+            return LossProfile((Round(self.profile, FARTHEST, epochs),)).epsilon(left)
+        guess = self.roughly(1, delta)
+        ceiling = 1.1 * guess
+        if self.total(ceiling) > delta:
+            ceiling = max(4 * guess, 4.0)
+            if self.total(ceiling) > delta:
+                return math.inf
+        slope = gaussian_guess(self.profile.spread, delta)[1]
+        return smallest_safe(self.total, delta, ceiling, min(guess, 0.99 * ceiling), slope, past=1e-7)
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for the q at which Theorem G, or R, has the least ε: every q gives a true bound.
+
+    Attributes
+    ----------
+    name : str
+        "gaussian-clones", or "representatives" for elements that are some slots of every batch.
+    elements : Elements
+        What is shuffled.
+    epochs : int
+        How often.
+    delta : float
+        δ of all epochs together.
+    """
+
+    name: str
+    elements: Elements
+    epochs: int
+    delta: float
+
+    def at(self, log_ratio: float) -> Charged:
+        """Return what the theorem gives: the victim's two reports as they are, and q for those of everybody else."""
+        elements = self.elements
+        local_delta = gaussian_delta(1 / elements.around, log_ratio)
+        deficit = local_delta * math.exp(-log_ratio)
+        grown = (elements.number - 1) * deficit * _UP
+        if grown * self.epochs > _MOST_GROWN:
+            return Charged(_NOBODY, math.inf, local_delta)
+        profile = GaussianClonesProfile(
+            elements.number,
+            elements.above,
+            elements.below,
+            log_ratio + math.log1p(deficit) * _UP,
+            _TAIL * self.delta / self.epochs,
+        )
+        fixed = _stray(elements, log_ratio) * math.exp(grown * self.epochs)
+        return Charged(profile, fixed, local_delta, math.exp(grown) * _UP)
+
+    def _roughly(self, log_ratio: float) -> float:
+        return self.at(log_ratio).roughly(self.epochs, self.delta)
+
+    def _epsilon(self, log_ratio: float) -> float:
+        return self.at(log_ratio).epsilon(self.epochs, self.delta)
+
+    def estimate(self) -> tuple[float, float]:
+        """Return roughly the least ε of all q, and ln q there; it is no guarantee."""
+        far = self.elements.far
+        if self.elements.around > _FARTHEST_APART or self.elements.number < 2:
+            return math.inf, 0.0
+        width = min(far * (far / 2 + _OUTER), FARTHEST / 2) / _RATIOS
+        points = [width * index for index in range(1, _RATIOS + 1)]
+        guesses = [self._roughly(point) for point in points]
+        if math.isinf(min(guesses)):
+            return math.inf, 0.0
+        start = points[guesses.index(min(guesses))]
+        start = lowest(self._roughly, max(start - width, 1e-3 * width), start + width, within=1e-3 * start)
+        return self._roughly(start), start
+
+    def best(self, *, limit: float) -> Bound:
+        """Return the bound for about the best q; infinite where that is hopeless next to the limit."""
+        nothing = Bound(math.inf, self.name, self.elements.kind)
+        guess, start = self.estimate()
+        if guess > _HOPELESS * limit:
+            return nothing
+        least = self._epsilon(start)
+        if math.isinf(least):
+            raised = ((self._epsilon(start + farther), start + farther) for farther in _FARTHER)
+            least, start = next((each for each in raised if each[0] < math.inf), (least, start))
+        if self.epochs == 1 and least < math.inf:
+            polished = self._polished(least, start)
+            if polished[0] < least:
+                least, start = polished
+        if least >= FARTHEST:
+            return nothing
+        local_delta = self.at(start).local_delta
+        return Bound(least, self.name, self.elements.kind, start, local_delta, self.elements.number)
+
+    def _polished(self, epsilon: float, log_ratio: float) -> tuple[float, float]:
+        """Return the ε at the ln q nearby that has the least δ at this ε, and ln q."""
+        reach = min(_POLISH, log_ratio / 4)
+        better = lowest(
+            lambda point: self.at(point).total(epsilon), log_ratio - reach, log_ratio + reach, within=reach / 8
+        )
+        return self._epsilon(better), better
 
 
 @lru_cache(maxsize=64)
@@ -137,94 +366,14 @@ def _largest(directions: Iterable[list[Round]], delta: float) -> float:
     return epsilon
 
 
-def shuffled_bounds(elements: Elements, epochs: int, delta: float, *, limit: float) -> Iterator[Bound]:
-    """Yield what every theorem says of elements in fresh random order in each epoch.
-
-    Parameters
-    ----------
-    elements : Elements
-        What is shuffled.
-    epochs : int
-        How often.
-    delta : float
-        δ of all epochs together.
-    limit : float
-        The plain ε: a theorem that is hopeless next to it is not computed, and says infinity.
-    """
-    for row in THEOREMS.values():
-        if row.proven and row.splits is not None:
-            splits = row.splits(elements, epochs, delta)
-            yield min(Search(row.name, split, elements, epochs, delta).best(limit=limit) for split in splits)
-
-
-def theorem_g(elements: Elements, epochs: int, delta: float) -> "Search":
-    """Return the search for the best bound by Theorem G."""
-    return Search("gaussian-clones", _theorem_g(elements, epochs, delta), elements, epochs, delta)
-
-
-def theorem_r(elements: Elements, epochs: int, delta: float) -> "Search":
-    """Return the search for the best bound by Theorem R, for elements that are some slots of every batch."""
-    return Search("representatives", _theorem_g(elements, epochs, delta), elements, epochs, delta)
-
-
-def _clones(elements: Elements, log_ratio: float, *, family: Family) -> Charged:
-    """Apply the paper's theorem on approximate DP, or the sharper one."""
-    local_delta = gaussian_delta(1 / elements.far, log_ratio)
-    pair = ClonePair(elements.number, log_ratio, family)
-    if family == "clones":
-        fixed = growing = (1 + math.exp(-log_ratio) / 2) * elements.number * local_delta
-    else:
-        growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
-        fixed = growing + local_delta
-    return Charged(pair, log_ratio, _spread(pair), fixed, growing, log_ratio, local_delta)
-
-
-def _two_ratios(elements: Elements, log_ratio: float, *, log_near: float) -> Charged:
-    """Apply the theorem with p for the two reports of the victim, and q for those of any two elements."""
-    log_near = min(log_near, log_ratio)
-    local_delta = gaussian_delta(1 / elements.far, log_ratio)
-    pair = RatioPair(elements.number, log_near, log_ratio)
-    growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
-    fixed = growing + gaussian_delta(1 / elements.near, log_near)
-    return Charged(pair, log_near, _spread(pair), fixed, growing, log_ratio, local_delta)
-
-
-def _spread(pair: ClonePair | RatioPair) -> float:
-    return 2 * math.tanh(pair.local_epsilon / 2) / math.sqrt(pair.clone_probability * pair.reports)
-
-
-def _gaussian_clones(elements: Elements, log_ratio: float, *, tail: float, epochs: int) -> Charged:
-    """Apply Theorem G: the victim's two reports as they are, and q for those of everybody else."""
-    local_delta = gaussian_delta(1 / elements.around, log_ratio)
-    deficit = local_delta * math.exp(-log_ratio)
-    grown = (elements.number - 1) * deficit * _UP
-    if grown * epochs > _MOST_GROWN:
-        return Charged(_NOBODY, FARTHEST, math.inf, math.inf, 0.0, log_ratio, local_delta)
-    profile = GaussianClonesProfile(
-        elements.number, elements.above, elements.below, log_ratio + math.log1p(deficit) * _UP, tail
-    )
-    fixed = _stray(elements, log_ratio) * math.exp(grown * epochs)
-    return Charged(profile, FARTHEST, profile.spread, fixed, 0.0, log_ratio, local_delta, math.exp(grown) * _UP)
-
-
 def _stray(elements: Elements, log_ratio: float) -> float:
     """Return κ: how often the victim reports what some other element hardly ever does, rounded up."""
     nearest, around = max(elements.above, elements.below), elements.around
     point = around / 2 + nearest - log_ratio / around
-    first, second = (0.5 * math.erfc(-end / math.sqrt(2)) for end in (point, point - around))
+    first, second = upper_tail(-point), upper_tail(around - point)
     rounding = slack(128) * (1 + log_ratio + nearest * around + point**2 + (point - around) ** 2)
     second = max(second - TINY, 0.0)
     return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + rounding * first
-
-
-def _theorem_g(elements: Elements, epochs: int, delta: float) -> Callable[[float], Charged]:
-    return partial(_gaussian_clones, elements, tail=_TAIL * delta / epochs, epochs=epochs)
-
-
-def _two_ratio_splits(elements: Elements, epochs: int, delta: float) -> Iterator[Callable[[float], Charged]]:
-    for share in _OWN_SHARES:
-        near = gaussian_epsilon(1 / elements.near, share * delta / epochs)
-        yield partial(_two_ratios, elements, log_near=near)
 
 
 register(
@@ -238,7 +387,6 @@ register(
             "κ = Φ(x) − q·e^(−rs)·Φ(x − s), x = s/2 + r − ln(q)/s and r = max(a, b)."
         ),
         citation="Theorem G, the clones of a Gaussian (docs/theory/sgd.md)",
-        splits=lambda elements, epochs, delta: (_theorem_g(elements, epochs, delta),),
         preference=1,
         proof="docs/theory/sgd.md, sections 3 and 4",
     ),
@@ -252,45 +400,6 @@ register(
         citation="Theorem R, representatives of every batch (docs/theory/samplers.md)",
         preference=1,
         proof="docs/theory/samplers.md, section 3",
-    ),
-    TrainingBound(
-        name="strong-clones",
-        statement=(
-            "Let any two of the n elements have δ_q at the ratio q. Then δ(ε) is at most that of the pair of Theorem S "
-            "with ε₀ = ln q, plus (n − 1)·(2δ_q/q)·(1 + e^ε) + δ_q; q is chosen for the least ε."
-        ),
-        citation="the sharper theorem on approximate DP with the strong clones pair (docs/theory/approximate.md)",
-        splits=lambda elements, epochs, delta: (partial(_clones, elements, family="strong-clones"),),
-        preference=2,
-        proof="docs/theory/approximate.md",
-    ),
-    TrainingBound(
-        name="clones",
-        statement=(
-            "Let any two of the n elements have δ_q at the ratio q. Then δ(ε) is at most that of the pair of Theorem "
-            "3.2 with ε₀ = ln q, plus (e^ε + 1)·(1 + 1/(2q))·n·δ_q; q is chosen for the least ε."
-        ),
-        citation=(
-            "the theorem on approximate DP of Feldman, McMillan and Talwar, arXiv 2012.12803, with their clones pair"
-        ),
-        splits=lambda elements, epochs, delta: (partial(_clones, elements, family="clones"),),
-        preference=3,
-        proof="the paper",
-    ),
-    TrainingBound(
-        name="two-ratios",
-        statement=(
-            "Let the two reports of one example have δ_p at the ratio p, and those of any two of the n elements δ_q at "
-            "q ≥ 2p/(p + 1). Then δ(ε) is at most that of the pair of Theorem S with C ~ Bin(n − 1, 2p/(q(p + 1))) and "
-            "Δ ~ Bernoulli(p/(p + 1)), plus (n − 1)·(2δ_q/q)·(1 + e^ε) + δ_p; p and q are chosen for the least ε."
-        ),
-        citation=(
-            "the sharper theorem on approximate DP, with a ratio for one example and one for all elements "
-            "(docs/theory/approximate.md)"
-        ),
-        splits=_two_ratio_splits,
-        preference=4,
-        proof="docs/theory/approximate.md, section 5, and docs/theory/strong-clones.md, section 9",
     ),
     TrainingBound(
         name="allocation",

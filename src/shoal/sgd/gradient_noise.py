@@ -1,24 +1,38 @@
-"""Normal noise from a cipher: pair j of step i is Box-Muller of the block AES(i, j), under a key of the epoch.
+"""Keys, random words and normal noise from a cipher, for the steps of a training.
 
-The noised sum is rounded to a grid, so that the last bits of a float, which tell what was added, are not seen.
+A word is AES-256 of a pair of counters. Pair j of normal numbers of step i is Box-Muller of the block AES(i, j), under
+a key of the epoch. The noised sum is rounded to a grid, so that the last bits of a float, which tell what was added,
+are not seen.
 """
 
 import hashlib
 import hmac
 import math
 import os
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.checks import non_negative, positive, whole
+from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.mechanisms.coins import Simulation
-from shoal.sgd.keyed_words import KeyedWords
 
-__all__ = ["GRID", "Noise", "key_of", "margin_for", "new_key", "noised", "subkey"]
+__all__ = [
+    "GRID",
+    "KeyedWords",
+    "Noise",
+    "Words",
+    "key_of",
+    "margin_for",
+    "new_key",
+    "noised",
+    "put_normals",
+    "subkey",
+]
 
 Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
 
 GRID = 2.0**-20
 """The spacing of the grid, in standard deviations."""
@@ -26,8 +40,70 @@ _BLOCK = 1 << 14
 """At most this many pairs are drawn at once, to stay near the processor."""
 _KEY_BYTES = 32
 _MOST_STEPS = 1 << 62
+_WORD_VALUES = 1 << 64
 _SINE = [(-1) ** k * (math.pi / 4) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(8)]
 """sin(π/4·v) as v times a polynomial in v²: its relative error is less than 2⁻⁵³ for |v| ≤ 1."""
+
+
+class KeyedWords:
+    """Two uniform 64-bit words for every pair of counters, which nobody without the key can tell from fresh ones.
+
+    Whoever has the key can draw any of them again, in any order and none of the others. Counters that never repeat make
+    this AES in counter mode, with the first counter as a nonce.
+
+    Parameters
+    ----------
+    key : bytes
+        32 secret bytes, for one purpose (`shoal.sgd.gradient_noise.subkey`).
+
+    Examples
+    --------
+    >>> words = KeyedWords(bytes(32))
+    >>> words.blocks(np.arange(3), 7).shape, bool((words.blocks(2, 7) == words.blocks(np.arange(3), 7)[2]).all())
+    ((3, 2), True)
+    """
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+        from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+        # ECB of counters that never repeat is counter mode, for many nonces at once.
+        self._cipher: Any = Cipher(AES256(key), ECB()).encryptor()
+
+    def blocks(self, first: Any, second: Any) -> Words:
+        """Return the two words of each pair of counters, along a last axis; the counters are broadcast."""
+        first, second = np.asarray(first), np.asarray(second)
+        counters: NDArray[Any] = np.empty((*np.broadcast_shapes(first.shape, second.shape), 2), "<u8")
+        counters[..., 0], counters[..., 1] = first, second
+        blocks: NDArray[Any] = np.empty(counters.size + 2, "<u8")  # the cipher asks for room for one more block
+        self._cipher.update_into(counters.reshape(-1).view(np.uint8), blocks.view(np.uint8))
+        return blocks[:-2].reshape(counters.shape)
+
+    def below(self, bound: int, first: Any, second: Any, *, tries: int) -> NDArray[np.int64]:
+        """Return a uniform whole number less than the bound for each pair of counters, by rejection.
+
+        A word at or above the greatest multiple of the bound is thrown away, and the second counter grows by `tries`
+        for the next one: no number is more likely than another, not even by 2⁻⁶⁴.
+
+        Parameters
+        ----------
+        bound : int
+            At most 2⁶².
+        first, second : int or numpy.ndarray
+            The counters, which are broadcast.
+        tries : int
+            How far apart the second counters of two tries are; farther than any two of those that are given.
+        """
+        first, second = np.broadcast_arrays(np.asarray(first, np.uint64), np.asarray(second, np.uint64))
+        words = self.blocks(first, second)[..., 0]
+        numbers = (words % np.uint64(bound)).astype(np.int64)
+        excess = _WORD_VALUES % bound
+        if excess:
+            again = words >= np.uint64(_WORD_VALUES - excess)
+            if again.any():
+                numbers[again] = self.below(bound, first[again], second[again] + np.uint64(tries), tries=tries)
+        return numbers
 
 
 def new_key() -> bytes:
@@ -86,7 +162,17 @@ def margin_for(batch_size: int, *, single: bool, parameters: int = 0) -> float:
 
 
 def noised(total: Floats, normals: Floats, *, deviation: float, margin: float) -> Floats:
-    """Return the sum with noise of (1 + margin)·deviation, rounded to multiples of 2⁻²⁰·deviation."""
+    """Return the sum with noise of (1 + margin)·deviation, rounded to multiples of 2⁻²⁰·deviation.
+
+    Parameters
+    ----------
+    total, normals : Floats
+        Sums of clipped gradients, and standard normal numbers, of one shape.
+    deviation : float
+        The standard deviation that is promised.
+    margin : float
+        By how much more noise is added, relatively (`margin_for`).
+    """
     result = normals * (deviation * (1 + margin))
     result += total
     result /= deviation * GRID
@@ -105,7 +191,7 @@ class Noise:
     The first word of a pair gives the sign and the radius √(−2·ln u), with u in steps of 2⁻⁶³ from 2⁻⁶⁴ on: it reaches
     9.4, and 2⁻⁶⁴ of the true distribution lies beyond. The second word gives the angle. All is in float64: next to an
     exact pair of normals made from the same words and infinitely many bits more, a number is off by less than 2⁻⁴⁴ but
-    for a probability of 2⁻¹⁴, and by less than 2⁻²⁵, a thirtieth of the grid of `add`, but for a probability of 2⁻⁴⁰.
+    for a probability of 2⁻¹⁴, and by less than 2⁻²⁵, a thirtieth of the grid, but for a probability of 2⁻⁴⁰.
 
     Parameters
     ----------
@@ -148,24 +234,6 @@ class Noise:
                 self._fill(part, first + top, left)
         return normals.reshape(steps, 2 * pairs)[:, :count]
 
-    def add(self, total: Floats, *, deviation: float, margin: float, epoch: int, step: int) -> Floats:
-        """Return the sum with this step's noise, rounded to a grid.
-
-        Parameters
-        ----------
-        total : Floats
-            The sum of clipped gradients, of any shape.
-        deviation : float
-            The standard deviation that is promised. A number is a multiple of 2⁻²⁰ of it.
-        margin : float
-            By how much more noise is added, relatively (`margin_for`).
-        epoch, step : int
-            Both counted from 0.
-        """
-        total = np.asarray(total, np.float64)
-        normals = self.normals(total.size, epoch=epoch, step=step).reshape(total.shape)
-        return noised(total, normals, deviation=positive(deviation=deviation), margin=non_negative(margin=margin))
-
     def _rekey(self, epoch: int) -> None:
         if epoch != self._epoch:
             self._words = KeyedWords(subkey(self._key, "noise", epoch))
@@ -173,28 +241,40 @@ class Noise:
 
     def _fill(self, target: Floats, step: int, pair: int) -> None:
         steps, pairs = np.arange(step, step + target.shape[0]), np.arange(pair, pair + target.shape[2])
-        words = self._words.blocks(steps[:, None], pairs).view("<i8")
-        signed = words[..., 0] + 0.5  # as likely below as above 0, and never 0
-        radius = np.abs(signed)
-        radius *= 2.0**-63
-        np.log(radius, out=radius)
-        radius *= -2
-        np.sqrt(radius, out=radius)
-        np.copysign(radius, signed, out=radius)  # turns by half a circle, or not
-        part = words[..., 1] * 2.0**-63
-        square = np.multiply(part, part, out=signed)
-        sine = square * _SINE[-1]
-        for coefficient in _SINE[-2:0:-1]:
-            sine += coefficient
-            sine *= square
-        sine += _SINE[0]
-        sine *= part  # of an angle between ∓π/4; twice that angle is uniform in half a circle
-        np.multiply(sine, sine, out=square)
-        np.subtract(1, square, out=part)
-        np.sqrt(part, out=part)
-        part *= sine
-        part *= radius
-        np.add(part, part, out=target[:, 1])
-        square *= -2
-        square += 1
-        np.multiply(square, radius, out=target[:, 0])
+        put_normals(self._words.blocks(steps[:, None], pairs).view("<i8"), target)
+
+
+def put_normals(words: NDArray[np.int64], target: Floats) -> None:
+    """Put independent standard normal numbers, made of uniform words, into the target.
+
+    Parameters
+    ----------
+    words : numpy.ndarray
+        Rows × pairs × 2.
+    target : Floats
+        Rows × 2 × pairs.
+    """
+    signed = words[..., 0] + 0.5  # as likely below as above 0, and never 0
+    radius = np.abs(signed)
+    radius *= 2.0**-63
+    np.log(radius, out=radius)
+    radius *= -2
+    np.sqrt(radius, out=radius)
+    np.copysign(radius, signed, out=radius)  # turns by half a circle, or not
+    part = words[..., 1] * 2.0**-63
+    square = np.multiply(part, part, out=signed)
+    sine = square * _SINE[-1]
+    for coefficient in _SINE[-2:0:-1]:
+        sine += coefficient
+        sine *= square
+    sine += _SINE[0]
+    sine *= part  # of an angle between ∓π/4; twice that angle is uniform in half a circle
+    np.multiply(sine, sine, out=square)
+    np.subtract(1, square, out=part)
+    np.sqrt(part, out=part)
+    part *= sine
+    part *= radius
+    np.add(part, part, out=target[:, 1])
+    square *= -2
+    square += 1
+    np.multiply(square, radius, out=target[:, 0])

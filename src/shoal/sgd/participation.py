@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.amplification.gaussian_clones import FARTHEST
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.allocated_delta import allocated_delta, allocated_floor
 from shoal.numerics.noise import gaussian_epsilon
@@ -22,10 +23,8 @@ from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import smallest_safe
 
-__all__ = ["FARTHEST", "REVERSED", "TINY", "Allocation", "PoissonStep"]
+__all__ = ["REVERSED", "TINY", "Allocation", "PoissonStep"]
 
-FARTHEST = 600.0
-"""Nobody asks about larger losses."""
 _GOAL, _COSTLY_GOAL = 2e-3, 8e-3
 """How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other.
 

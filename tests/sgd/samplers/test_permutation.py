@@ -1,22 +1,22 @@
-"""The permutation of an epoch: every example once, every order as likely as any other."""
+"""The order of an epoch: a fresh permutation, in which every order is as likely as any other, or a fixed order."""
 
 import time
 from collections import Counter
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import chi2, hypergeom
+from scipy.stats import hypergeom
 
-from shoal import ParameterError
+from shoal import ParameterError, Simulation, sgd
 from shoal.mechanisms.coins import Coins
 from shoal.sgd.gradient_noise import Noise
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import Indices
+from tests.sgd.samplers.draws import surprise
 
 KEY = bytes(range(32))
 
@@ -51,11 +51,6 @@ def test_the_key_and_the_epoch_decide_it() -> None:
         assert all((order == one).sum() <= 20 for one in orders[:place])
 
 
-def _surprise(counts: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Return the probability that a chi-square statistic is as large as this one."""
-    return float(chi2.sf(((counts - expected) ** 2 / expected).sum(), len(counts) - 1))
-
-
 @pytest.mark.slow
 def test_all_orders_are_equally_likely() -> None:
     """Chi-square with 23 degrees of freedom; false alarms: 1e-6, were the key not fixed."""
@@ -63,7 +58,7 @@ def test_all_orders_are_equally_likely() -> None:
     seen = Counter(tuple(int(batch[0]) for batch in drawn(4, 1, epoch)) for epoch in range(trials))
     counts = np.array([seen[order] for order in permutations(range(4))])
     assert counts.sum() == trials
-    assert _surprise(counts, np.full(24, trials / 24)) > 1e-6
+    assert surprise(counts, np.full(24, trials / 24)) > 1e-6
 
 
 @pytest.mark.slow
@@ -73,7 +68,7 @@ def test_empty_slots_are_anywhere() -> None:
     sizes = np.array([[len(batch) for batch in drawn(5, 4, epoch)] for epoch in range(trials)])
     distribution = hypergeom(8, 3, 4).pmf(range(4)) * trials
     for place in range(2):
-        assert _surprise(np.bincount(4 - sizes[:, place], minlength=4), distribution) > 1e-6
+        assert surprise(np.bincount(4 - sizes[:, place], minlength=4), distribution) > 1e-6
 
 
 def test_equal_keys_are_drawn_again() -> None:
@@ -104,3 +99,31 @@ def test_refusals() -> None:
             Noise(key=bad)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="epoch must be at least 0"):
         drawn(10, 2, -1)
+
+
+@pytest.mark.parametrize(("examples", "size"), [(10, 1), (10, 4), (12, 4), (7, 7)])
+def test_it_is_the_order_of_the_data(examples: int, size: int) -> None:
+    run = sgd.Run(examples=examples, batch_size=size, sampling="fixed-order")
+    for epoch in range(2):
+        batches = run.sampler.batches(run, key=bytes(32), epoch=epoch)
+        assert len(batches) == run.steps
+        assert np.concatenate(batches).tolist() == list(range(examples))
+        assert all(len(batch) == size for batch in batches[:-1])
+
+
+@pytest.mark.parametrize("kind", [sgd.PrivateLogisticRegression, sgd.LocalLogisticRegression])
+def test_training_by_it_has_the_plain_guarantee(
+    kind: type[sgd.PrivateLogisticRegression | sgd.LocalLogisticRegression],
+) -> None:
+    rows = np.random.default_rng(1).normal(size=(3000, 3))
+    fixed, shuffled = (
+        kind(noise_multiplier=3, batch_size=50, sampling=sampling, simulation=Simulation(seed=1)).fit(
+            rows, rows[:, 0] > 0
+        )
+        for sampling in ("fixed-order", "permutation")
+    )
+    assert fixed.guarantee_.bound == "plain"
+    assert fixed.guarantee_.epsilon == shuffled.guarantee_.plain_epsilon
+    assert fixed.guarantee_.run.sampling == "fixed-order"
+    assert not any("permutation" in str(line) for line in fixed.guarantee_.assumptions)
+    assert fixed.score(rows, rows[:, 0] > 0) > 0.8

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
 from shoal import ParameterError, sgd
-from shoal.sgd.batch_sizes import OVERFULL
-from shoal.sgd.keyed_words import KeyedWords
+from shoal.sgd.gradient_noise import KeyedWords
 from shoal.sgd.run import Run
-from shoal.sgd.samplers.poisson_sampling import _tossed
+from shoal.sgd.sampler import OVERFULL
+from shoal.sgd.samplers import _tossed
 from tests.sgd.samplers.draws import Counts, sizes, surprise
 
 KEY = bytes(range(32))
@@ -95,7 +95,7 @@ def test_nobody_moves_when_others_come_or_go(examples: int, more: int, steps: in
 def test_it_does_not_depend_on_how_many_steps_are_tossed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(examples=1000, batch_size=7, sampling="poisson")
     whole = run.batches(key=KEY, epoch=1)
-    monkeypatch.setattr("shoal.sgd.samplers.poisson_sampling._AT_ONCE", 40)
+    monkeypatch.setattr("shoal.sgd.samplers._AT_ONCE", 40)
     parts = run.batches(key=KEY, epoch=1)
     assert all((one == other).all() for one, other in zip(whole, parts, strict=True))
     others = [run.batches(key=KEY, epoch=2), run.batches(key=bytes(32), epoch=1)]

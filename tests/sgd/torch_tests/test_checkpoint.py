@@ -260,6 +260,7 @@ EDITS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda fields: fields["account"].update(epochs=0), "has 0 epochs, and 0 epochs and 2 steps were made"),
     (lambda fields: fields.update(epoch=3), "has 1 epochs, and 3 epochs and 2 steps were made"),
     (lambda fields: fields.update(step=99), "step must be at least 0 and at most 3"),
+    (lambda fields: fields["settings"].pop("noise_stream"), r"another noise stream \(None, not 2\)"),  # of 0.2.0
     (lambda fields: fields.pop("key"), "lacks what a training saves"),
     (lambda fields: fields.update(settings=None), "lacks what a training saves"),
     (lambda fields: fields.update(model={}), "lacks what a training saves"),

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shoal.sgd.gradient_noise import GRID, subkey
-from shoal.sgd.torch import device_noise
-from shoal.sgd.torch.device_noise import DeviceNoise
-from shoal.sgd.torch.kernel import runs_on
+from shoal.sgd.torch import step_noise
+from shoal.sgd.torch.kernels import runs_on
+from shoal.sgd.torch.step_noise import DeviceNoise
 
 Words = NDArray[np.uint32]
 KEY = bytes(range(32))
@@ -36,13 +36,13 @@ def plain(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> No
     """Take the functions as they are written, even where Triton would compile them."""
     if "device" not in request.node.name:
         for name in ("quarter", "rounds"):
-            function = getattr(device_noise, name)
-            monkeypatch.setattr(device_noise, name, getattr(function, "fn", function))
+            function = getattr(step_noise, name)
+            monkeypatch.setattr(step_noise, name, getattr(function, "fn", function))
 
 
 def test_quarter_round_is_that_of_the_standard() -> None:
     # RFC 8439, section 2.1.1
-    found = device_noise.quarter(*words_of("11111111 01020304 9b8d6f43 01234567"))
+    found = step_noise.quarter(*words_of("11111111 01020304 9b8d6f43 01234567"))
     assert [int(word[0]) for word in found] == [0xEA2A92F4, 0xCB1CF8CE, 0x4581472E, 0x5881C4BB]
 
 
@@ -56,7 +56,7 @@ def test_rounds_are_those_of_the_standard() -> None:
         "837778ab e238d763 a67ae21e 5950bb2f c4f2d0c7 fc62bb2f 8fa018fc 3f5ec7b7 "
         "335271c2 f29489f3 eabda8fc 82e46ebd d19c12b4 b04e16de 9e83d0cb 4e3c50a2"
     )
-    assert [int(word[0]) for word in device_noise.rounds(*state)] == [int(word[0]) for word in after]
+    assert [int(word[0]) for word in step_noise.rounds(*state)] == [int(word[0]) for word in after]
 
 
 def stream(key: bytes, blocks: int) -> Words:
@@ -71,7 +71,7 @@ def test_rounds_and_the_final_addition_are_the_cipher_of_another_library() -> No
     start += list(np.frombuffer(KEY, "<u4")) + [np.uint32(0)] * 4
     state = [np.full(blocks, word) for word in start]
     state[12] = np.arange(blocks, dtype=np.uint32)
-    mixed = device_noise.rounds(*state)
+    mixed = step_noise.rounds(*state)
     found = np.stack([word + first for word, first in zip(mixed, state, strict=True)], axis=1)
     assert np.array_equal(found, stream(KEY, blocks))
 

@@ -7,9 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from shoal.sgd.torch.convolution_kernel import convolution_gradients
-from shoal.sgd.torch.ghost_kernels import clip_weights, ghost_squares, takes, weighted_sums
-from shoal.sgd.torch.norm_kernels import group_norm_gradients, layer_norm_gradients, widths_fit
+from shoal.sgd.torch.kernels import (
+    clip_weights,
+    convolution_gradients,
+    ghost_squares,
+    group_norm_gradients,
+    layer_norm_gradients,
+    takes,
+    weighted_sums,
+    widths_fit,
+)
 
 NO_DEVICE = not torch.cuda.is_available() or not takes(torch.zeros(1, device="cuda"))
 needs_device = pytest.mark.skipif(NO_DEVICE, reason="needs a graphics processor and Triton")

@@ -25,9 +25,7 @@ from shoal.mechanisms.coins import Simulation, coins_for
 from shoal.sgd.estimator import are_conventional
 from shoal.sgd.example_table import Examples, read_examples
 from shoal.sgd.guarantees import Guarantee
-from shoal.sgd.linear_classifier import LinearClassifier
-from shoal.sgd.local import LocalLogisticRegression
-from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.logistic import LinearClassifier, LocalLogisticRegression, PrivateLogisticRegression
 
 __all__ = ["train"]
 

@@ -8,9 +8,7 @@ an accountant: `PrivacyEngine(accountant="shoal")`.
 from shoal.errors import MissingExtraError
 
 try:
-    from shoal.sgd.opacus.engine_account import EngineAccount, account
-    from shoal.sgd.opacus.engine_guarantee import EngineGuarantee
-    from shoal.sgd.opacus.noise_choice import noise_multiplier_for
+    from shoal.sgd.opacus.engine_account import EngineAccount, EngineGuarantee, account, noise_multiplier_for
     from shoal.sgd.opacus.step_accountant import StepAccountant
 except ModuleNotFoundError as error:
     if error.name not in ("opacus", "torch"):

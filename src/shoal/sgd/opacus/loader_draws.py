@@ -1,4 +1,7 @@
-"""How a loader draws its batches, read from the loader itself; loaders of which nothing is proved are refused."""
+"""How a loader draws its batches, read from the loader itself; loaders of which nothing is proved are refused.
+
+Random generators of torch must never be in one state twice, because the noise might repeat with it.
+"""
 
 import hashlib
 import math
@@ -15,12 +18,25 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from shoal.checks import known
 from shoal.errors import ParameterError
-from shoal.sgd.opacus.generator_states import SEEDED_AGAIN, GeneratorStates
 from shoal.sgd.run import Run
-from shoal.sgd.torch.repeats import check_repeats
+from shoal.sgd.torch.make_private import check_repeats
 
-__all__ = ["LoaderDraws", "WatchedBatches", "WatchedCoins", "WatchedOrder", "check_adjacency", "coin_probability"]
+__all__ = [
+    "SEEDED_AGAIN",
+    "GeneratorStates",
+    "LoaderDraws",
+    "WatchedBatches",
+    "WatchedCoins",
+    "WatchedOrder",
+    "check_adjacency",
+    "coin_probability",
+]
 
+SEEDED_AGAIN = (
+    "a generator was seeded again, and then the noise may be the same, too, which leaves no "
+    "guarantee. Seed once, before the first epoch, and after a checkpoint with another number"
+)
+_BYTES = 8
 _FINEST = 24
 """Uniform numbers of type float32 are multiples of 2⁻²⁴."""
 _MANY = 20
@@ -28,6 +44,40 @@ _MANY = 20
 _ADVICE = (
     "use DataLoader(dataset, batch_size=…, shuffle=True), or Opacus's own Poisson sampling (poisson_sampling=True)"
 )
+
+
+class GeneratorStates:
+    """Hashes of the states in which a generator was seen; it is refused in one of them again."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        """A hash of every state."""
+
+    def check(self, generator: Any, device: torch.device) -> None:
+        """Remember the state of a generator; refuse one that it was in before.
+
+        Parameters
+        ----------
+        generator : torch.Generator or None
+            The generator, or None for the default one of the device.
+        device : torch.device
+            A device. Only default generators of the CPU and of CUDA are known; others are not
+            checked.
+        """
+        if generator is None and device.type == "cuda":
+            index = torch.cuda.current_device() if device.index is None else device.index
+            generator = torch.cuda.default_generators[index]
+        elif generator is None and device.type == "cpu":
+            generator = torch.default_generator
+        elif generator is None:
+            return
+        state = hashlib.sha256(generator.get_state().numpy().tobytes()).digest()
+        digest = int.from_bytes(state[:_BYTES], "big")
+        if digest in self.seen:
+            raise ParameterError(
+                f"the random numbers of this step come from a state that their generator was in before: {SEEDED_AGAIN}"
+            )
+        self.seen.add(digest)
 
 
 class WatchedOrder(Sampler[int]):

@@ -10,12 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from shoal.sgd.torch.example_loss import Loss
-from shoal.sgd.torch.ghosts import Ghost, together
-from shoal.sgd.torch.layers import PRODUCTS, Formed, fits, formed_rows, layer_of, separate
-from shoal.sgd.torch.mixing import same_rows
+from shoal.sgd.torch.layers import PRODUCTS, Formed, Ghost, Share, fits, formed_rows, layer_of, separate, together
+from shoal.sgd.torch.mixing import Randomness, same_rows
 from shoal.sgd.torch.precision import exact, not_rounded
-from shoal.sgd.torch.randomness import Randomness
-from shoal.sgd.torch.share import Share
 
 __all__ = ["BookKeeping", "Part", "UnfitError"]
 

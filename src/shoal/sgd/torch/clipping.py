@@ -1,29 +1,81 @@
-"""Per-example clipping: the sum of a batch's gradients, each clipped to the same norm over all parameters together."""
+"""Per-example clipping: the sum of a batch's gradients, each clipped to the same norm over all parameters together.
+
+Gradients come from book-keeping where the model allows it. Otherwise torch.func differentiates the loss of one example,
+and maps that over a batch (`PerExample`), for any model.
+
+**Padding.** Where every batch has a size of its own, libraries choose and compile functions anew, memory falls into
+pieces, and nothing recorded can be replayed. So on a graphics processor batches are filled up to sizes that are public:
+b, what a batch is expected to have, and steps of about √b from it, which is about the deviation of a batch's size. What
+they are filled with are copies of an example, whose weight is zero.
+
+**Replaying.** A small model that is computed faster than it is launched waits for the central processor. What it does
+can be recorded once (a CUDA graph) and replayed, if it is the same every time (`StepGraph`). That is known of chains of
+torch's own layers that have no state, no random numbers and no hooks, at the same places in memory, for examples of the
+same shapes.
+"""
 
 import functools
 import itertools
 import math
 import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shoal.errors import MixedError, NotFiniteError, NotFiniteWarning, ParameterError
 from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples
-from shoal.sgd.torch.ghost_kernels import clip_weights, takes
-from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_sums, unchanged
-from shoal.sgd.torch.padding import padded, rows_of, zeroed
-from shoal.sgd.torch.per_example import PerExample
-from shoal.sgd.torch.randomness import Randomness
-from shoal.sgd.torch.refusals import fixed_batch_norms
-from shoal.sgd.torch.step_graph import Report, StepGraph, Sums
+from shoal.sgd.torch.kernels import clip_weights, takes
+from shoal.sgd.torch.mixing import MIXED, Randomness, kept_rows, replaced, same_rows, same_sums, unchanged
+from shoal.sgd.torch.precision import exact
 
-__all__ = ["Clipping"]
+__all__ = [
+    "Clipping",
+    "PerExample",
+    "Report",
+    "StepGraph",
+    "Sums",
+    "padded",
+    "public_size",
+    "rows_of",
+    "zeroed",
+]
 
+_PLAIN = (
+    nn.AdaptiveAvgPool2d,
+    nn.AvgPool2d,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Flatten,
+    nn.GELU,
+    nn.GroupNorm,
+    nn.Identity,
+    nn.LayerNorm,
+    nn.Linear,
+    nn.MaxPool2d,
+    nn.ReLU,
+    nn.Sequential,
+    nn.Sigmoid,
+    nn.SiLU,
+    nn.Tanh,
+)
+"""Layers whose output depends on their input and parameters alone."""
+_LOSSES = (nn.BCEWithLogitsLoss, nn.CrossEntropyLoss, nn.L1Loss, nn.MSELoss, nn.NLLLoss)
+_MOST_REPLAYED = 1 << 22
+"""Larger inputs, or more parameters, keep a device busy by themselves."""
+_SEEN = 3
+"""A shape is recorded when it is seen so many times."""
+_MOST_GRAPHS = 12
+_MOST_SHAPES = 64
+"""Batches of more shapes would be recorded again and again."""
+Report = Tensor | tuple[Tensor, Tensor]
+"""The sums of all squared norms and of all losses; or a table of two columns whose sums they are."""
 _TRIAL = 3
 _TRIALS = 4
 _MADE_UP = 24
@@ -33,6 +85,101 @@ _MOST_SIZES = 8
 """How many numbers of examples are tested when they first come up: batches of varying size have very many."""
 _REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, ValueError)
 """What a model may say to examples that were made up."""
+_MOST_NUMBERS = 1 << 26
+"""The most numbers that the gradients of all examples formed at once may have."""
+
+
+class Sums(NamedTuple):
+    """Gradients of examples, their weighted sums, and the sums of all squared norms and losses."""
+
+    part: Part
+    sums: list[Tensor]
+    report: Report
+
+
+class _Recorded(NamedTuple):
+    graph: Any
+    tensors: tuple[Tensor, ...]
+    result: Sums
+
+
+class StepGraph:
+    """Records and replays the clipped sums of a model, where that is safe.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The model.
+    loss : callable
+        Its loss, as the user gave it.
+    compute : callable
+        Returns the sums for inputs, the target last.
+    """
+
+    def __init__(self, model: nn.Module, loss: object, compute: Callable[[tuple[Tensor, ...]], Sums]) -> None:
+        self._model, self._compute = model, compute
+        small = sum(parameter.numel() for parameter in model.parameters()) <= _MOST_REPLAYED
+        self._safe = small and type(loss) in _LOSSES and not _hooked(loss) and self._plain()
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._recorded: dict[tuple[object, ...], _Recorded] = {}
+
+    def _plain(self) -> bool:
+        return type(self._model) is nn.Sequential and all(
+            type(module) in _PLAIN and "forward" not in module.__dict__ and not _hooked(module)
+            for module in self._model.modules()
+        )
+
+    def sums(self, tensors: tuple[Tensor, ...]) -> Sums | None:
+        """Return the sums for inputs, the target last, or None; the next call overwrites them."""
+        if not (self._safe and tensors[0].is_cuda and tensors[0].numel() <= _MOST_REPLAYED and self._plain()):
+            return None
+        key = self._key(tensors)
+        if key not in self._recorded:
+            self._seen[key] = self._seen.get(key, 0) + 1
+            if len(self._seen) > _MOST_SHAPES:
+                self._safe = False  # batches of all sizes: hardly any would be replayed
+            if self._seen[key] < _SEEN:
+                return None
+            if len(self._recorded) >= _MOST_GRAPHS:
+                self._recorded.clear()
+            self._recorded[key] = self._record(tensors)
+        recorded = self._recorded[key]
+        for own, given in zip(recorded.tensors, tensors, strict=True):
+            own.copy_(given)
+        recorded.graph.replay()
+        return recorded.result
+
+    def _key(self, tensors: tuple[Tensor, ...]) -> tuple[object, ...]:
+        """Return all that must be the same for what was recorded to be what would be computed."""
+        kind = tensors[0].device.type
+        return (
+            *((each.shape, each.dtype, each.device) for each in tensors),
+            *(id(module) for module in self._model.modules()),
+            *((each.data_ptr(), each.requires_grad) for each in self._model.parameters()),
+            torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind),
+            torch.get_float32_matmul_precision(),
+            torch.backends.cudnn.allow_tf32,
+            torch.are_deterministic_algorithms_enabled(),
+        )
+
+    def _record(self, tensors: tuple[Tensor, ...]) -> _Recorded:
+        own = tuple(each.clone() for each in tensors)
+        with torch.cuda.device(tensors[0].device):
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self._compute(own)
+            torch.cuda.current_stream().wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=stream):
+                result = self._compute(own)
+        return _Recorded(graph, own, result)
+
+
+def _hooked(module: Any) -> bool:
+    """Say whether something else is done when a module is called."""
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, name, None) for name in names)
 
 
 class Clipping:
@@ -72,7 +219,7 @@ class Clipping:
         self._books: BookKeeping | None = None
         self._sizes: set[int] = set()
         self._mixed = self._warned = False
-        self._fixed = fixed_batch_norms(model)
+        self._fixed = _fixed_batch_norms(model)
         self._graphs: dict[float, StepGraph] = {}
         self.why = "it was asked for" if one_by_one else ""
         try:
@@ -406,3 +553,89 @@ def _read(report: Report) -> tuple[float, float]:
         return report[0].item(), report[1].item()
     length, loss = (sum(each) for each in zip(*report.tolist(), strict=True))
     return length, loss
+
+
+class PerExample:
+    """Gradients that are formed for every example; shared parameters and layers used twice are right by construction.
+
+    Parameters
+    ----------
+    model, loss, trained : nn.Module, Loss, dict
+        As for `BookKeeping`.
+    """
+
+    def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:
+        self._trained = trained
+        self.most = max(1, _MOST_NUMBERS // max(1, sum(parameter.numel() for parameter in trained.values())))
+
+        def one(parameters: dict[str, Tensor], target: Tensor, *inputs: Tensor) -> Tensor:
+            output: Any = torch.func.functional_call(model, parameters, tuple(value.unsqueeze(0) for value in inputs))
+            return loss(output, target.unsqueeze(0))[0]
+
+        self._one = torch.func.grad_and_value(one)
+
+    def part(self, inputs: tuple[Tensor, ...], target: Tensor) -> Part:
+        """Return the gradients of these examples."""
+        parameters = {name: parameter.detach() for name, parameter in self._trained.items()}
+        each = torch.func.vmap(self._one, in_dims=(None, 0, *(0 for _ in inputs)), randomness="different")
+        with sdpa_kernel(SDPBackend.MATH):  # the others cannot be mapped, and would be run one by one
+            gradients, losses = each(parameters, target, *inputs)
+        flat = [gradients[name].reshape(len(losses), -1) for name in self._trained]  # a parameter may be a number
+        squares = torch.zeros_like(losses, dtype=flat[0].dtype)  # a loss may be shorter
+        for gradient in flat:
+            squares += (gradient * gradient).sum(1)
+
+        def totals(weights: Tensor, room: list[Tensor]) -> None:
+            with exact(weights.device):
+                for gradient, memory in zip(flat, room, strict=True):
+                    memory.copy_((weights.to(gradient.dtype) @ gradient).view_as(memory))
+
+        return Part(squares, losses.detach(), totals)
+
+
+def public_size(size: int, expected: int) -> int:
+    """Return the least size that is not smaller, among those that differ from what is expected by whole steps.
+
+    Parameters
+    ----------
+    size : int
+        How many examples there are.
+    expected : int
+        How many examples a batch is expected to have: b.
+
+    Examples
+    --------
+    >>> [public_size(size, 1000) for size in (1, 967, 968, 969, 1000, 1001, 1400)]
+    [8, 968, 968, 1000, 1000, 1032, 1416]
+    """
+    step = 1 << ((expected - 1).bit_length() + 1) // 2
+    return size + (expected - size) % step
+
+
+def padded(tensors: tuple[Tensor, ...], expected: int) -> tuple[Tensor, ...]:
+    """Return tensors with copies of their first row behind the others, of a public size."""
+    size = len(tensors[0])
+    more = public_size(size, expected) - size
+    if not more:
+        return tensors
+    return tuple(torch.cat((each, each[:1].expand(more, *each.shape[1:]))) for each in tensors)
+
+
+def rows_of(tensors: tuple[Tensor, ...], indices: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Return these rows of the inputs, and of the target, which comes last."""
+    *inputs, target = (tensor[indices.to(tensor.device)] for tensor in tensors)
+    return tuple(inputs), target
+
+
+def zeroed(value: Tensor, rows: Tensor) -> Tensor:
+    """Return an input with zeros in these rows; whole numbers stay, as zero may not be allowed."""
+    if not value.is_floating_point():
+        return value
+    return torch.where(rows.to(value.device).view(-1, *(1 for _ in value.shape[1:])), 0, value)
+
+
+def _fixed_batch_norms(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the batch normalizations of a checked model, which have to stay in eval mode, by name."""
+    return [
+        (name, module) for name, module in model.named_modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)
+    ]

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default
 
 from shoal.errors import MixedError, ParameterError
 from shoal.sgd.sampler import Indices
-from shoal.sgd.torch.randomness import Randomness
+from shoal.sgd.torch.mixing import Randomness
 
 __all__ = ["Batch", "Examples", "Group"]
 

@@ -7,6 +7,10 @@ matrices: gradients of examples need not be formed (book-keeping, Bu et al., arX
 Whatever precision the model was run in, x and g are an example's own numbers. What is formed is the gradient, however
 its products were rounded: it is measured and added up as it is. Where none is formed, norm and sum are two computations
 of the same gradient, and both are of the precision that the margin of the noise pays for.
+
+On a graphics processor, to launch a kernel takes the central processor longer than many of them run. A model of many
+equal blocks has many equal layers, which one kernel can do together (`Ghost`); it finds their tensors by a table of
+addresses.
 """
 
 import functools
@@ -18,20 +22,97 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from shoal.sgd.torch.convolution_kernel import convolution_gradients
-from shoal.sgd.torch.ghost_kernels import ghost_squares, takes
-from shoal.sgd.torch.ghosts import Ghost
-from shoal.sgd.torch.norm_kernels import group_norm_gradients, layer_norm_gradients, widths_fit
+from shoal.sgd.torch.kernels import (
+    convolution_gradients,
+    ghost_squares,
+    group_norm_gradients,
+    layer_norm_gradients,
+    takes,
+    weighted_sums,
+    widths_fit,
+)
 from shoal.sgd.torch.precision import as_convolutions
-from shoal.sgd.torch.share import Share
 
-__all__ = ["LAYERS", "PRODUCTS", "Formed", "Layer", "fits", "formed_rows", "layer_of", "separate"]
+__all__ = [
+    "LAYERS",
+    "PRODUCTS",
+    "Formed",
+    "Ghost",
+    "Layer",
+    "Share",
+    "fits",
+    "formed_rows",
+    "layer_of",
+    "separate",
+    "together",
+]
 
+_MOST_LAUNCHED = 1 << 29
+"""The most products for which one kernel is better than the library's faster one and two more."""
 _WIDE = (torch.float32, torch.float64)
 _MOST_FORMED = 1 << 26
 """The most numbers that the gradients of all examples formed for one layer may have, if there is another way."""
 _MOST_PAIRED = 1 << 10
 """The most positions of a text whose words are compared in pairs, on a graphics processor."""
+
+
+class Share(NamedTuple):
+    """What parameters contribute: the squared norm of every example, and how to add up the examples by weight.
+
+    `squares` has one number an example, or a row whose sum it is. `into` takes the weights, and puts the sums into the
+    memory of every parameter that is named, but for what it returns: that is still to be added to them.
+    """
+
+    names: tuple[str, ...]
+    squares: Tensor
+    into: Callable[..., list[tuple[Tensor, Tensor]] | None]
+
+
+class Ghost(NamedTuple):
+    """Gradients Σₜ gₜ·xₜᵀ of a weight, and Σₜ gₜ of a bias if it is named: examples × positions × numbers."""
+
+    names: tuple[str, ...]
+    gradient: Tensor
+    value: Tensor
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What is the same for layers that can be computed together."""
+        g, x = self.gradient, self.value
+        return len(self.names), g.dtype, g.shape, g.stride(), x.shape, x.stride()
+
+
+def together(ghosts: list[Ghost]) -> Share:
+    """Return what layers of one kind contribute."""
+    bias = len(ghosts[0].names) > 1
+    gradients, values = [each.gradient for each in ghosts], [each.value for each in ghosts]
+    first = gradients[0]
+    (examples, positions, rows), columns = first.shape, values[0].shape[2]
+    plain = first.dtype == torch.float32 and first.is_contiguous() and values[0].is_contiguous()
+    large = examples * positions * rows * columns > _MOST_LAUNCHED
+
+    def into(weights: Tensor, *memories: Tensor) -> list[tuple[Tensor, Tensor]]:
+        outs, biases = (memories[::2], memories[1::2]) if bias else (memories, ())
+        if not all(memory.is_contiguous() for memory in outs):
+            rooms = [memory.new_empty((rows, columns)) for memory in outs]
+            for total, more in weighted_sums(gradients, values, weights, rooms, biases):
+                total.add_(more)
+            for memory, room in zip(outs, rooms, strict=True):
+                memory.copy_(room.view(memory.shape))
+            return []
+        outs = tuple([memory.view(rows, columns) for memory in outs])
+        if not (plain and large):
+            return weighted_sums(gradients, values, weights, outs, biases)
+        for layer, out in enumerate(outs):
+            weighted = (gradients[layer] * weights.view(-1, 1, 1)).flatten(0, 1)
+            torch.mm(weighted.t(), values[layer].flatten(0, 1), out=out)
+            if bias:  # a sum would take twice the memory
+                torch.mv(weighted.t(), weights.new_ones(len(weighted)), out=biases[layer])
+            del weighted
+        return []
+
+    names = tuple([name for each in ghosts for name in each.names])
+    return Share(names, ghost_squares(gradients, values, bias=bias), into)
 
 
 class Formed(NamedTuple):

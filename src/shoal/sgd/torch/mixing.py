@@ -1,18 +1,30 @@
-"""The test that a model mixes no examples: some of a batch are exchanged, and nothing may change for the others."""
+"""The test that a model mixes no examples: some of a batch are exchanged, and nothing may change for the others.
+
+The states of all random generators are saved and restored for it, so that the same numbers are drawn again.
+"""
 
 import math
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from shoal.errors import ParameterError
 
-__all__ = ["MIXED", "kept_rows", "replaced", "same_rows", "same_sums", "unchanged"]
+__all__ = [
+    "MIXED",
+    "Randomness",
+    "kept_rows",
+    "replaced",
+    "same_rows",
+    "same_sums",
+    "unchanged",
+]
 
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
-
 MIXED = (
     "the loss of an example, or its gradient, depends on the other examples of its batch, so no gradient is its own; "
     "remove what mixes examples: statistics of the batch, or operations along its first axis"
@@ -117,3 +129,44 @@ def unchanged(model: nn.Module) -> Iterator[None]:
         raise ParameterError(
             f"the model changes {', '.join(changed)} as it runs, without noise; use layers that keep no statistics"
         )
+
+
+class Randomness:
+    """The state of the random numbers of torch, numpy and Python at one moment.
+
+    Parameters
+    ----------
+    device : torch.device
+        On which torch draws, as well as on the processor.
+    torch_alone : bool
+        Leave numpy and Python out, which takes a fiftieth of the time.
+    """
+
+    def __init__(self, device: torch.device, *, torch_alone: bool = False) -> None:
+        self._device, self._alone = device, torch_alone
+        self._states = self._now()
+
+    def _now(self) -> tuple[object, ...]:
+        device = torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
+        if self._alone:
+            return torch.get_rng_state(), device
+        return torch.get_rng_state(), device, np.random.get_state(), random.getstate()  # noqa: NPY002
+
+    def _go_to(self, states: tuple[object, ...]) -> None:
+        processor, device, *others = states
+        torch.set_rng_state(processor)  # type: ignore[arg-type]
+        if device is not None:
+            torch.cuda.set_rng_state(device, self._device)  # type: ignore[arg-type]
+        if others:
+            np.random.set_state(others[0])  # type: ignore[arg-type] # noqa: NPY002
+            random.setstate(others[1])  # type: ignore[arg-type]
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Draw from that moment on, and afterwards as if nothing had been drawn."""
+        before = self._now()
+        self._go_to(self._states)
+        try:
+            yield
+        finally:
+            self._go_to(before)

@@ -1,41 +1,258 @@
-"""A private training: the batches of a sampler, clipped, charged, noised, and handed to the optimizer."""
+"""A private training: the batches of a sampler, clipped, charged, noised, and handed to the optimizer.
+
+The parameters stay as `make_private` saw them, moved by noised gradients alone (`WatchedParameters`). A learning-rate
+`Schedule` goes by the number of steps, which everybody knows, and a `Validation` is of examples that are not protected.
+"""
 
 import functools
 import hashlib
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from shoal.checks import whole
+from shoal.checks import known, whole
 from shoal.digits import rounded_up
 from shoal.durable_file import check_output
 from shoal.errors import NotFiniteError, ParameterError
 from shoal.progress import progress
-from shoal.sgd.account import Account
+from shoal.sgd.account import Account, ProgressLabel
 from shoal.sgd.gradient_noise import GRID, margin_for, subkey
 from shoal.sgd.guarantees import Guarantee
-from shoal.sgd.progress_label import ProgressLabel
 from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.checkpoint import account_of, compare, read_checkpoint, whole_fields, write_checkpoint
 from shoal.sgd.torch.clipping import Clipping
+from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples
+from shoal.sgd.torch.kernels import runs_on
 from shoal.sgd.torch.peers import Peers, mark_of
 from shoal.sgd.torch.precision import check_arithmetic, whole_convolutions
 from shoal.sgd.torch.progress_curve import progress_curve
-from shoal.sgd.torch.schedule import Schedule
 from shoal.sgd.torch.step_noise import StepNoise
-from shoal.sgd.torch.sum_buffer import SumBuffer
-from shoal.sgd.torch.validation import Validation
-from shoal.sgd.torch.watched_parameters import WatchedParameters
 
-__all__ = ["Training"]
+__all__ = ["Schedule", "SumBuffer", "Training", "Validation", "WatchedParameters"]
 
 _NOTHING = nullcontext()
+_NOISE_STREAM = 2
+"""What the normal numbers of the central processor are made of; another number whenever the same key gives others."""
+_HOOKS: WeakKeyDictionary[Optimizer, Any] = WeakKeyDictionary()
+"""The hook of each optimizer that trains privately; a later `make_private` replaces it."""
+_ADVICE = (
+    "Call make_private again with the model and an optimizer as they are to be. That is another "
+    "training with its own guarantee, and what was spent until now is spent"
+)
+
+
+class Schedule:
+    """A scheduler of torch, stepped after every epoch or after every step; or none.
+
+    The learning rate then is a function of how many steps were made, which everybody knows.
+
+    Parameters
+    ----------
+    scheduler : LRScheduler or None
+        Of torch.optim.lr_scheduler, over the optimizer of the training.
+    optimizer : torch.optim.Optimizer
+        That one.
+    per : str
+        "epoch" or "step".
+    """
+
+    def __init__(self, scheduler: LRScheduler | None, optimizer: Optimizer, per: str) -> None:
+        self._scheduler, self._per = scheduler, known(("epoch", "step"), scheduler_per=per)
+        if scheduler is None:
+            return
+        if not isinstance(scheduler, LRScheduler):
+            raise ParameterError(
+                f"scheduler must be one of torch.optim.lr_scheduler, got {type(scheduler).__name__}", "scheduler"
+            )
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ParameterError(
+                "ReduceLROnPlateau goes by a loss, which tells of the data without noise; use a scheduler that goes by "
+                "the number of steps, such as CosineAnnealingLR"
+            )
+        if scheduler.optimizer is not optimizer:
+            raise ParameterError("the scheduler has another optimizer; make it from the one that make_private is given")
+
+    @property
+    def name(self) -> str | None:
+        """What it is, for a checkpoint to compare."""
+        return None if self._scheduler is None else f"{type(self._scheduler).__qualname__} per {self._per}"
+
+    def after(self, *, last: bool) -> None:
+        """Count a step, the last of its epoch or not."""
+        if self._scheduler is not None and (last or self._per == "step"):
+            self._scheduler.step()
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what `restore` takes."""
+        return None if self._scheduler is None else self._scheduler.state_dict()
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """Go on from there."""
+        if self._scheduler is not None and state is not None:
+            self._scheduler.load_state_dict(state)
+
+
+class Validation:
+    """Held-out examples, and the mean loss of a model on them.
+
+    Nothing is changed by asking: the model is evaluated without gradients, and goes on as it was.
+
+    Parameters
+    ----------
+    model, loss : nn.Module, Loss
+        As for `BookKeeping`.
+    examples : Examples
+        The held-out data; the guarantee is not about them.
+    together : int
+        How many examples are computed at once.
+    """
+
+    def __init__(self, model: nn.Module, loss: Loss, examples: Examples, *, together: int) -> None:
+        self._model, self._loss, self._examples, self._together = model, loss, examples, together
+
+    def mean_loss(self, share: Callable[[Indices], Indices]) -> tuple[float, int]:
+        """Return the mean loss of those that `share` leaves of all their indices, and how many they are."""
+        chosen = share(np.arange(self._examples.count))
+        modes: list[tuple[nn.Module, Any]] = [(module, module.training) for module in self._model.modules()]
+        losses = []
+        self._model.eval()
+        try:
+            with torch.no_grad():
+                for start in range(0, len(chosen), self._together):
+                    for group in self._examples.load(chosen[start : start + self._together]):
+                        losses += self._loss(self._model(*group.inputs), group.target).double().tolist()
+        finally:
+            for module, mode in modes:
+                module.training = mode
+        return math.fsum(losses) / len(losses) if losses else math.nan, len(losses)
+
+
+class SumBuffer:
+    """Memory for one number for each parameter, in one piece (`flat`) and parameter by parameter (`parts`).
+
+    Parameters
+    ----------
+    trained : list of nn.Parameter
+        The parameters, of one type and on one device.
+    """
+
+    def __init__(self, trained: list[nn.Parameter]) -> None:
+        sizes = [parameter.numel() for parameter in trained]
+        self.flat = torch.zeros(sum(sizes), dtype=trained[0].dtype, device=trained[0].device)
+        pieces = torch.split(self.flat, sizes)
+        self.parts = [piece.view_as(parameter) for piece, parameter in zip(pieces, trained, strict=True)]
+
+
+class WatchedParameters:
+    """The modules and parameters of a model, and the only way for its optimizer to step.
+
+    From here on `optimizer.step()` is refused outside of `step`: it would apply gradients that
+    are neither clipped nor noised.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The model that is trained.
+    optimizer : Optimizer
+        The optimizer, over parameters of the model.
+    trained : sequence of nn.Parameter
+        The trained parameters.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer, trained: Sequence[nn.Parameter]) -> None:
+        self._model, self._optimizer, self._trained = model, optimizer, trained
+        self._known, self._known_held = _members(model), _held(optimizer)
+        self._marks = _marks(model)
+        self._stepping = False
+        if earlier := _HOOKS.pop(optimizer, None):
+            earlier.remove()
+        _HOOKS[optimizer] = optimizer.register_step_pre_hook(self._refuse)
+
+    def check(self) -> None:
+        """Refuse modules or parameters that were frozen, unfrozen, replaced, added or removed."""
+        if _marks(self._model) != self._marks:
+            members = _members(self._model)
+            for name in self._known | members:
+                if change := _change(self._known.get(name), members.get(name)):
+                    raise ParameterError(f"{name} was {change} after make_private. {_ADVICE}")
+        held = _held(self._optimizer)
+        if list(map(id, held)) != list(map(id, self._known_held)):
+            raise ParameterError(
+                f"the optimizer has {len(held):,} parameters, and had {len(self._known_held):,}, or "
+                f"the same in another order, at make_private. {_ADVICE}"
+            )
+
+    def clear(self) -> None:
+        """Drop every gradient that the optimizer holds, including gradients of frozen parameters."""
+        for parameter in _held(self._optimizer):
+            parameter.grad = None
+
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        """Let the optimizer step by these gradients of the trained parameters, and by no others."""
+        self.clear()
+        for parameter, gradient in zip(self._trained, gradients, strict=True):
+            parameter.grad = gradient
+        self._stepping = True
+        try:
+            self._optimizer.step()
+        finally:
+            self._stepping = False
+
+    def _refuse(self, *_: Any) -> None:
+        """Refuse a step that this training does not make; torch calls it before every step."""
+        if not self._stepping:
+            raise ParameterError(
+                "optimizer.step() was called outside of training.step(batch), which calls it with "
+                "noised gradients. Leave the call out; to train this model without a guarantee, or "
+                "by another make_private, use another optimizer"
+            )
+
+
+def _marks(model: nn.Module) -> list[int]:
+    """Return numbers that change with `_members`, in a third of the time: no names are made."""
+    marks = []
+    for module in model.modules():
+        marks.append(id(module))
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                marks += (id(parameter), parameter.requires_grad)
+    return marks
+
+
+def _members(model: nn.Module) -> dict[str, tuple[object, bool]]:
+    """Return every module and parameter by a name, and whether it is trained."""
+    members: dict[str, tuple[object, bool]] = {
+        f"the module {name or 'itself'}": (module, False) for name, module in model.named_modules()
+    }
+    for name, parameter in model.named_parameters():
+        members[f"the parameter {name}"] = (parameter, parameter.requires_grad)
+    return members
+
+
+def _held(optimizer: Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _change(before: tuple[object, bool] | None, now: tuple[object, bool] | None) -> str:
+    """Return the change of a module or a parameter as a word, empty if there is none."""
+    if before is None:
+        return "added"
+    if now is None:
+        return "removed"
+    if before[0] is not now[0]:
+        return "replaced by another (by load_state_dict(assign=True), or an assignment)"
+    return "" if before[1] == now[1] else "frozen" if before[1] else "unfrozen"
 
 
 class Training:
@@ -358,7 +575,11 @@ class Training:
         self._own.add(Path(path).resolve())
 
     def _known_settings(self) -> dict[str, Any]:
-        return {**self._settings, "data": self._examples.fingerprint}
+        settings = {**self._settings, "data": self._examples.fingerprint}
+        if not runs_on(self._trained[0]):
+            # A step that is run again has to have the same noise: files of 0.2.0, whose noise was another, are refused.
+            settings["noise_stream"] = _NOISE_STREAM
+        return settings
 
     def facts(self) -> dict[str, Any]:
         """Return what has to be the same in all processes that train together."""

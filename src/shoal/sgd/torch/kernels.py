@@ -1,11 +1,11 @@
-"""Squared norms and weighted sums of gradients Σₜ gₜ·xₜᵀ on a graphics processor, with no gradient formed.
+"""Kernels that Triton compiles for a graphics processor: norms and weighted sums of gradients, and gradients of layers.
 
-**Norms.** The squared norm is Σₜₛ ⟨gₜ, gₛ⟩·⟨xₜ, xₛ⟩. Inner products in float32 are off by some u·|gₜ|·|gₛ|, so the sum
-is off by about 2u·(Σₜ |gₜ|·|xₜ|)², which may be much of it where long terms cancel. That is why 2⁻¹⁸ of the latter, or
-a little more, is added, and 2⁻¹⁷ for bfloat16: a norm is not too small, and where nothing cancels it is 2⁻¹⁹ or 2⁻¹⁸
-of itself too large. (The sum over t is split into parts, and the square of a sum of n parts is at most n times the sum
-of their squares.) Squares below 2⁻¹²⁶ may vanish, and then be multiplied by a large number: 2⁻¹⁰⁶ for each number of g
-and x makes up for that.
+**Norms** of gradients Σₜ gₜ·xₜᵀ, with no gradient formed. The squared norm is Σₜₛ ⟨gₜ, gₛ⟩·⟨xₜ, xₛ⟩. Inner products in
+float32 are off by some u·|gₜ|·|gₛ|, so the sum is off by about 2u·(Σₜ |gₜ|·|xₜ|)², which may be much of it where long
+terms cancel. That is why 2⁻¹⁸ of the latter, or a little more, is added, and 2⁻¹⁷ for bfloat16: a norm is not too
+small, and where nothing cancels it is 2⁻¹⁹ or 2⁻¹⁸ of itself too large. (The sum over t is split into parts, and the
+square of a sum of n parts is at most n times the sum of their squares.) Squares below 2⁻¹²⁶ may vanish, and then be
+multiplied by a large number: 2⁻¹⁰⁶ for each number of g and x makes up for that.
 
 **Precision.** Numbers in float32 are multiplied as three products of their halves of 11 bits each, which leaves an
 error of 2⁻²¹; numbers in bfloat16 are multiplied exactly. Both are added up in float32, a few dozen at a time by the
@@ -13,21 +13,44 @@ units for matrices, which do not round to nearest, and these sums by ordinary ad
 and its product with a number in bfloat16 is split into two of bfloat16, which leaves an error of 2⁻¹⁷: so what is added
 up is 2⁻¹⁷·S apart from w times the gradient G, for S = w·Σₜ |gₜ|·|xₜ|, and by the inequality of Cauchy and Schwarz
 w·|G| + 2⁻¹⁷·S ≤ (1 + 2⁻¹⁷)·√(w²·|G|² + 2⁻¹⁸·S²), which is 1 + 2⁻¹⁷ times w times the norm that was measured.
+
+Without Triton the functions are plain ones, which are never launched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from shoal.sgd.torch.kernel import constexpr, jit, launch, runs_on, tl
+__all__ = [
+    "clip_weights",
+    "constexpr",
+    "convolution_gradients",
+    "ghost_squares",
+    "group_norm_gradients",
+    "jit",
+    "launch",
+    "layer_norm_gradients",
+    "runs_on",
+    "takes",
+    "tl",
+    "weighted_sums",
+    "widths_fit",
+]
 
-__all__ = ["clip_weights", "ghost_squares", "takes", "weighted_sums"]
+_TRITON: Any = import_module("triton") if find_spec("triton") is not None else None
+tl: Any = _TRITON and import_module("triton.language")
+"""The language of kernels."""
+constexpr: Any = tl.constexpr if tl else int
+"""The type of an argument that a kernel is compiled for."""
 
 _TILE = 64
-"""Positions or numbers of a side of a tile."""
+"""Positions or numbers of a side of a tile, for norms and weighted sums."""
 _WIDTH = 64
-"""How many products are added up at once."""
+"""How many products of a norm are added up at once."""
 _SUMS = {
     (False, False): (64, 64, 64, 4, 528),
     (False, True): (128, 128, 32, 8, 528),
@@ -42,6 +65,35 @@ _EXAMPLES = 256
 """How many examples a program weighs."""
 _MOST_TABLES = 1 << 10
 _tables: dict[tuple[object, ...], tuple[Tensor, int]] = {}
+_MOST_KEPT = 1 << 13
+"""The most numbers that a program keeps of an example at once, for layers that normalize."""
+_SIDE = 64
+"""Numbers of a side of a tile of a convolution; twice as many for large gradients."""
+_PRODUCTS = 32
+"""How many products of a convolution are added up at once."""
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Make a function a kernel, which is compiled when it is first launched."""
+    return _TRITON.jit(function) if _TRITON else function
+
+
+def runs_on(tensor: Tensor) -> bool:
+    """Say whether kernels can be launched where this tensor is."""
+    return _TRITON is not None and tensor.is_cuda
+
+
+def launch(
+    kernel: Any, grid: tuple[int, int, int], tensors: tuple[Tensor | None, ...], *numbers: float | str, warps: int = 4
+) -> None:
+    """Launch so many programs of a kernel, which takes tensors and then numbers, on the device of its first tensor."""
+    assert tensors[0] is not None
+    device = tensors[0].get_device()
+    if torch.cuda.current_device() == device:
+        kernel[grid](*tensors, *numbers, num_warps=warps)
+        return
+    with torch.cuda.device(device):
+        kernel[grid](*tensors, *numbers, num_warps=warps)
 
 
 def takes(gradient: Tensor) -> bool:
@@ -327,3 +379,175 @@ def _weighted(  # type: ignore[no-untyped-def] # noqa: PLR0917
         tl.store(more + row[:, None] * columns + column[None, :], total, mask=there)
         if bias is not None:
             tl.store(ends + rest * rows + row, ends_here, mask=(row < rows) & (tl.program_id(1) == 0))
+
+
+def _power(count: int) -> int:
+    """Return the least power of two that is not smaller."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def widths_fit(gradient: Tensor, value: Tensor, width: int) -> bool:
+    """Say whether these kernels can be used, for layers that normalize so many numbers, or channels, together."""
+    same = gradient.dtype == value.dtype == torch.float32 and gradient.shape == value.shape
+    return runs_on(gradient) and same and value.is_contiguous() and _power(width) <= _MOST_KEPT
+
+
+def layer_norm_gradients(gradient: Tensor, value: Tensor, *, width: int, eps: float) -> Tensor:
+    """Return Σₜ gₜ·x̂ₜ and Σₜ gₜ, side by side, for every example; x̂ is x less its mean, over its deviation."""
+    gradient = gradient.contiguous()
+    examples = len(value)
+    rows = value[0].numel() // width
+    results = torch.empty((examples, 2 * width), dtype=torch.float32, device=value.device)
+    columns = _power(width)
+    height = max(1, _MOST_KEPT // columns // 2)
+    launch(_layer_norm, (examples, 1, 1), (gradient, value, results), rows, width, eps, height, columns)
+    return results
+
+
+def group_norm_gradients(gradient: Tensor, value: Tensor, *, groups: int, eps: float) -> Tensor:
+    """Return the same for a group norm: sums over the positions of every channel."""
+    gradient = gradient.contiguous()
+    examples, channels = value.shape[:2]
+    positions = value[0, 0].numel()
+    results = torch.empty((examples, 2 * channels), dtype=torch.float32, device=value.device)
+    together = channels // groups
+    side = _power(together)
+    width = max(1, min(_power(positions), _MOST_KEPT // 2 // side))
+    sizes = (positions, together, channels)
+    launch(_group_norm, (examples, groups, 1), (gradient, value, results), *sizes, eps, side, width)
+    return results
+
+
+@jit
+def _layer_norm(  # type: ignore[no-untyped-def] # noqa: PLR0917
+    gradient, value, results, rows, width, eps, height: constexpr, columns: constexpr
+):  # fmt: skip
+    """Add up one example's rows, some at a time."""
+    example = tl.program_id(0).to(tl.int64)
+    row = tl.arange(0, height)
+    column = tl.arange(0, columns)
+    weight = tl.zeros([columns], tl.float32)
+    bias = tl.zeros([columns], tl.float32)
+    for start in range(0, rows, height):
+        there = (start + row < rows)[:, None] & (column < width)[None, :]
+        at = example * rows * width + (start + row)[:, None] * width + column[None, :]
+        x = tl.load(value + at, mask=there, other=0.0)
+        g = tl.load(gradient + at, mask=there, other=0.0)
+        mean = tl.sum(x, axis=1) / width
+        x = tl.where(there, x - mean[:, None], 0.0)
+        deviation = tl.sqrt(tl.sum(x * x, axis=1) / width + eps)
+        weight += tl.sum(g * x / deviation[:, None], axis=0)
+        bias += tl.sum(g, axis=0)
+    tl.store(results + example * 2 * width + column, weight, mask=column < width)
+    tl.store(results + example * 2 * width + width + column, bias, mask=column < width)
+
+
+@jit
+def _group_norm(  # type: ignore[no-untyped-def] # noqa: PLR0917
+    gradient, value, results, positions, together, channels, eps, side: constexpr, width: constexpr
+):  # fmt: skip
+    """Add up one example's channels of one group."""
+    example = tl.program_id(0).to(tl.int64)
+    channel = tl.arange(0, side)
+    along = tl.arange(0, width)
+    first = tl.program_id(1) * together
+    base = (example * channels + first) * positions
+    sums = tl.zeros([side, width], tl.float32)
+    for start in range(0, positions, width):
+        there = (channel < together)[:, None] & (start + along < positions)[None, :]
+        sums += tl.load(value + base + channel[:, None] * positions + start + along[None, :], mask=there, other=0.0)
+    mean = tl.sum(sums) / (together * positions)
+    sums = tl.zeros([side, width], tl.float32)
+    for start in range(0, positions, width):
+        there = (channel < together)[:, None] & (start + along < positions)[None, :]
+        x = tl.load(value + base + channel[:, None] * positions + start + along[None, :], mask=there, other=mean)
+        sums += (x - mean) * (x - mean)
+    deviation = tl.sqrt(tl.sum(sums) / (together * positions) + eps)
+    weight = tl.zeros([side, width], tl.float32)
+    bias = tl.zeros([side, width], tl.float32)
+    for start in range(0, positions, width):
+        there = (channel < together)[:, None] & (start + along < positions)[None, :]
+        at = base + channel[:, None] * positions + start + along[None, :]
+        x = tl.load(value + at, mask=there, other=0.0)
+        g = tl.load(gradient + at, mask=there, other=0.0)
+        weight += g * (x - mean)
+        bias += g
+    at = results + example * 2 * channels + first + channel
+    tl.store(at, tl.sum(weight, axis=1) / deviation, mask=channel < together)
+    tl.store(at + channels, tl.sum(bias, axis=1), mask=channel < together)
+
+
+def convolution_gradients(
+    gradient: Tensor,
+    value: Tensor,
+    *,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    before: tuple[int, int],
+) -> Tensor:
+    """Return Σₜ gₜ·xₜᵀ for every example: examples × channels of the output × (channels of the input × kernel).
+
+    Parameters
+    ----------
+    gradient, value : Tensor
+        Of the output, and the input without the zeros around it; examples × channels × height × width.
+    kernel, stride, dilation : tuple of int
+        As the convolution has them.
+    before : tuple of int
+        How many zeros there are above and on the left.
+    """
+    examples, rows, high, wide = gradient.shape
+    columns = value.shape[1] * kernel[0] * kernel[1]
+    results = torch.empty((examples, rows, columns), dtype=torch.float32, device=value.device)
+    rounded = "tf32" if torch.backends.cudnn.allow_tf32 else "tf32x3"
+    side = 2 * _SIDE if min(rows, columns) > _SIDE else _SIDE
+    grid = (-(-columns // side), -(-rows // side), examples)
+    launch(
+        _gradients, grid, (gradient, value, results), rows, columns, high * wide, wide, *value.shape[2:],
+        *gradient.stride(), *value.stride(), *kernel, *stride, *dilation, *before, rounded, side, _PRODUCTS, warps=8,
+    )  # fmt: skip
+    return results
+
+
+@jit
+def _gradients(  # type: ignore[no-untyped-def] # noqa: PLR0917
+    gradient, value, results, rows, columns, positions, wide, value_high, value_wide,
+    gradient_example, gradient_row, gradient_y, gradient_x, value_example, value_channel, value_y, value_x,
+    kernel_y: constexpr, kernel_x: constexpr, stride_y: constexpr, stride_x: constexpr,
+    dilation_y: constexpr, dilation_x: constexpr, before_y: constexpr, before_x: constexpr,
+    rounded: constexpr, side: constexpr, width: constexpr,
+):  # fmt: skip
+    """Form one tile of one example's gradient."""
+    example = tl.program_id(2).to(tl.int64)
+    row = tl.program_id(1) * side + tl.arange(0, side)
+    column = tl.program_id(0) * side + tl.arange(0, side)
+    along = tl.arange(0, width)
+    channel = column // (kernel_y * kernel_x)
+    inside = column % (kernel_y * kernel_x)
+    shift_y = inside // kernel_x * dilation_y - before_y
+    shift_x = inside % kernel_x * dilation_x - before_x
+    gradient += example * gradient_example
+    value += example * value_example
+    total = tl.zeros([side, side], tl.float32)
+    for start in range(0, positions, width):
+        number = start + along
+        there = number < positions
+        y = number // wide
+        x = number % wide
+        a = tl.load(
+            gradient + row[:, None] * gradient_row + (y * gradient_y + x * gradient_x)[None, :],
+            mask=(row < rows)[:, None] & there[None, :],
+            other=0.0,
+        )
+        at_y = (y * stride_y)[:, None] + shift_y[None, :]
+        at_x = (x * stride_x)[:, None] + shift_x[None, :]
+        met = (at_y >= 0) & (at_y < value_high) & (at_x >= 0) & (at_x < value_wide)
+        b = tl.load(
+            value + (channel * value_channel)[None, :] + at_y * value_y + at_x * value_x,
+            mask=met & there[:, None] & (column < columns)[None, :],
+            other=0.0,
+        )
+        total = tl.dot(a, b, total, input_precision=rounded)
+    at = results + (example * rows + row[:, None]) * columns + column[None, :]
+    tl.store(at, total, mask=(row < rows)[:, None] & (column < columns)[None, :])
