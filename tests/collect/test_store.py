@@ -276,7 +276,7 @@ class TestFiles:
     def test_what_is_no_database_is_refused(self, world: World, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "reports.db"
         path.write_bytes(content)
-        with pytest.raises(DamagedError, match="shoal shuffler salvage"):
+        with pytest.raises(DamagedError, match="A disk that fails"):
             SqliteStore(path, world.task, now=BEGIN)
         assert path.read_bytes() == content
 

@@ -236,7 +236,7 @@ class Shuffler:
         if one.state not in (State.ACKED, State.PURGED):
             raise CollectError(f"round {number:,} is {one.state}; only what the analyst has acknowledged is deleted")
         reached("before purge")
-        # In this order: to `salvage`, a round whose batch is gone must not look as if it had never been released.
+        # In this order: the batch goes only once the database itself, without its log, says that the round is purged.
         self._store.purge(number)
         reached("after purge")
         self._sweep(number)
