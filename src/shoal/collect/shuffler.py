@@ -3,7 +3,7 @@
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -23,9 +23,7 @@ from shoal.durable_file import new_file, settle
 from shoal.errors import CollectError, StorageError, TryAgainError, WrongKeyError
 from shoal.shuffling import shuffled_records
 
-__all__ = ["Permute", "Shuffler"]
-
-Permute = Callable[[Iterator[NDArray[np.uint8]], int, int, Path, ExitStack], Iterator[bytes]]
+__all__ = ["Shuffler"]
 
 
 class Shuffler:
@@ -44,8 +42,6 @@ class Shuffler:
     clock : callable, optional
         Returns the time in seconds since 1970, for `time`. If not given, the store's clock is used, which all
         processes that share the store have in common.
-    permute : Permute
-        Yields records in a uniformly random order.
     """
 
     def __init__(
@@ -56,12 +52,11 @@ class Shuffler:
         key: Ed25519PrivateKey,
         *,
         clock: Callable[[], float] | None = None,
-        permute: Permute = shuffled_records,
     ) -> None:
         if key.public_key().public_bytes_raw() != task.shuffler_key:
             raise WrongKeyError("this is not the private key of the shuffler that the task names; give that one")
         self.task = task
-        self._store, self._folder, self._key, self._permute = store, folder, key, permute
+        self._store, self._folder, self._key = store, folder, key
         self.time = clock or store.time
         self._lists: list[PrefixList] = []
         try:
@@ -164,7 +159,7 @@ class Shuffler:
             with new_file(aside, mode=0o600) as file, ExitStack() as stack:
                 blocks = stack.enter_context(closing(self._blocks(number)))
                 final, length = self._folder / f"round-{number}.batch", self.task.ciphertext_bytes
-                records = self._permute(blocks, total, length, final, stack)
+                records = shuffled_records(blocks, total, length, final, stack)
                 manifest = write_batch(file, self.task, number, people, records, messages=sealed.messages)
             reached("batch written")
             self._high_water.checked(sealed)  # on the disk before anything is signed
