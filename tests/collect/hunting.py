@@ -16,8 +16,7 @@ from shoal.collect import failpoint, sender
 from shoal.collect.analyst import Analyst
 from shoal.collect.connection import Connection
 from shoal.collect.keys import signing_key
-from shoal.collect.prefix_lists import PrefixLists
-from shoal.collect.prefix_sender import PrefixSender
+from shoal.collect.prefix_lists import PrefixLists, PrefixSender
 from shoal.collect.task import Task
 from tests.collect.running import PATIENCE, Running
 

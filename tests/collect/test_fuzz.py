@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from shoal.collect.analyst import Analyst
 from shoal.collect.batch import MAGIC, BatchFile, Manifest
+from shoal.collect.counting import SealedRound, ShardCounts
 from shoal.collect.envelope import information, opened, plaintexts, seal
-from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ForgedError, FormatError, ParameterError
 from shoal.randomizers import RandomizedResponse
@@ -126,12 +126,17 @@ KINDS: dict[str, tuple[str, Callable[[World, int], bytes]]] = {
 }
 
 
+def _counted(world: World, records: bytes) -> ShardCounts:
+    sealed = SealedRound.of(world.task, ROUND, world.task.mechanism)
+    return sealed.count(world.analyst_key.private_bytes_raw(), records)
+
+
 @pytest.mark.slow
 @FIXED
 @given(kinds=st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.integers(0, 1000)), max_size=30))
 def test_records_are_counted_for_what_they_are(world: World, kinds: list[tuple[str, int]]) -> None:
     records = b"".join(KINDS[kind][1](world, n) for kind, n in kinds)
-    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, records)
+    found = _counted(world, records)
     expected = Counter(KINDS[kind][0] for kind, _ in kinds)
     assert (found.valid, found.undecryptable, found.malformed) == tuple(
         expected[kind] for kind in ("valid", "undecryptable", "malformed")
@@ -146,7 +151,7 @@ def test_records_are_counted_for_what_they_are(world: World, kinds: list[tuple[s
 def test_any_bytes_are_no_report(world: World, data: bytes) -> None:
     info = information(world.task, ROUND)
     assert opened(world.analyst_key, info, [data]) == [None]
-    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, data)
+    found = _counted(world, data)
     assert (found.valid, found.malformed) == (0, 0)
     assert found.undecryptable == -(-len(data) // world.task.ciphertext_bytes)
 
@@ -164,10 +169,10 @@ def test_a_report_cut_off_or_drawn_out_is_none(world: World) -> None:
 def test_a_longer_plaintext_that_was_sealed_right_is_malformed(world: World) -> None:
     length = world.task.ciphertext_bytes
     short = seal(world.task, ROUND, _plain(world, 1)[:-1])
-    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, short)
+    found = _counted(world, short)
     assert (found.valid, found.malformed, found.undecryptable) == (0, 1, 0)
     long = seal(world.task, ROUND, _plain(world, 1) + bytes(16))
-    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, long)
+    found = _counted(world, long)
     assert found.valid == 0 and found.records == -(-len(long) // length)
 
 

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from shoal.collect import failpoint
-from shoal.collect.added_dummies import sealed_dummies
 from shoal.collect.analyst import Analyst
 from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Connection
-from shoal.collect.dummy_proof import proof_of, proven
 from shoal.collect.envelope import information, opened
 from shoal.collect.helper import Helper
+from shoal.collect.kinds.dummies import DummyRounds, proof_of, proven
 from shoal.collect.round_state import State, record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store
@@ -51,7 +50,7 @@ def _sealed(world: World, store: Store, bodies: Sequence[bytes], folder: Path) -
 
 
 def _draw(world: World, number: int = 1) -> list[bytes]:
-    return sealed_dummies(world.task, number)
+    return world.task.kind.drawn(world.task, number)
 
 
 def _stored(store: Store, number: int = 1) -> list[bytes]:
@@ -215,9 +214,9 @@ def test_a_task_names_a_key_for_every_helper(world: World, tmp_path: Path) -> No
     one, two = task.helper_keys
     for keys in ((), (one,), (one, one), (one, task.shuffler_key), (one, task.analyst_key), (one, two, bytes(32), one)):
         with pytest.raises(ParameterError, match="helper"):
-            replace(task, helper_keys=keys)
+            replace(task, kind=DummyRounds(keys))
     with pytest.raises(ParameterError, match="public key of 32 bytes"):
-        replace(task, helper_keys=(one, b"short"))
+        replace(task, kind=DummyRounds((one, b"short")))
     with pytest.raises(ParameterError, match=r"2 helper_keys do not fit .*: it takes none"):
         replace(task, mechanism=Covered(categories=3, slots=8, fill=0.75), delta=0.1, epsilon_limit=9.0, minimum=100)
     with pytest.raises(ParameterError, match="helper_keys must be 64 hexadecimal digits"):

@@ -11,7 +11,7 @@ import pytest
 
 from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Answer
-from shoal.collect.upload import TokenList
+from shoal.collect.tokens import TokenList
 from tests.collect.asgi import called, made
 from tests.collect.world import World, make_exact_world
 

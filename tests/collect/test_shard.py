@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.collect.counting import SealedRound, ShardCounts
 from shoal.collect.envelope import VERSION, plaintexts, seal
-from shoal.collect.shard import ShardCounts, count_shard
 from shoal.errors import ParameterError
 from shoal.randomizers import RandomizedResponse, Simulation, SubsetSelection, UnaryEncoding, kinds
 from shoal.randomizers.schema import wire_code
@@ -38,7 +38,8 @@ IMPOSSIBLE = {"randomized-response": b"\xff\xff", "unary-encoding": b"\x01\x80",
 
 
 def in_round(world: World, records: list[bytes], number: int = ROUND) -> ShardCounts:
-    return count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), number, b"".join(records))
+    sealed = SealedRound.of(world.task, number, world.task.mechanism)
+    return sealed.count(world.analyst_key.private_bytes_raw(), b"".join(records))
 
 
 def junk(world: World, kind: str, random: Random) -> bytes:

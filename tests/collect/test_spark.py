@@ -14,7 +14,7 @@ import pytest
 import shoal
 from shoal.collect import spark
 from shoal.collect.batch import BatchFile, Manifest
-from shoal.collect.shard import count_shard
+from shoal.collect.counting import SealedRound
 from shoal.collect.spark import count_column, estimate_frame
 from shoal.errors import MissingExtraError
 from tests.collect.world import World, make_exact_world
@@ -54,8 +54,9 @@ def test_it_counts_as_one_process_does(world: World, tmp_path: Path, monkeypatch
     batch = BatchFile.checked(tmp_path / "batch", world.task, Manifest.verified(signed, world.task, 1))
     key = world.analyst_key.private_bytes_raw()
     monkeypatch.setattr(spark, "_SHARD", 120)  # eleven shards, the last of them short
-    found = spark.count(batch, world.task, key)
-    local = count_shard(world.task.to_bytes(), key, 1, b"".join(records))
+    sealed = SealedRound.of(world.task, 1, world.task.mechanism)
+    found = spark.count(batch, sealed, key)
+    local = sealed.count(key, b"".join(records))
     np.testing.assert_array_equal(found.values, local.values)
     np.testing.assert_array_equal(found.values[:701], [2] * 500 + [1] * 200 + [0])
     assert (found.valid, found.undecryptable, found.malformed) == (1200, 100, 0)

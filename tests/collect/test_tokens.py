@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal.collect.connection import Answer
-from shoal.collect.upload import TokenList
+from shoal.collect.tokens import TokenList
 from tests.collect.asgi import Clock, made, refused, reports, root, stored, tokens
 from tests.collect.world import World, make_exact_world
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from shoal.collect.analyst import Analyst
     from shoal.collect.connection import Connection
     from shoal.collect.helper import Helper
-    from shoal.collect.hunt_terms import HuntTerms
     from shoal.collect.keys import (
         analyst_key,
         make_analyst_keys,
@@ -21,9 +20,11 @@ if TYPE_CHECKING:
         shuffler_key,
         signing_key,
     )
+    from shoal.collect.kinds import RoundKind
+    from shoal.collect.kinds.dummies import DummyRounds
+    from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
     from shoal.collect.prefix_list import PrefixList
-    from shoal.collect.prefix_lists import PrefixLists
-    from shoal.collect.prefix_sender import PrefixSender
+    from shoal.collect.prefix_lists import PrefixLists, PrefixSender
     from shoal.collect.result import Result, Tally
     from shoal.collect.sender import Receipt, Sender, fetch_task
     from shoal.collect.server import Listeners, serve
@@ -38,14 +39,16 @@ __all__ = [
     "Analyst",
     "CollectError",
     "Connection",
+    "DummyRounds",
+    "HeavyHitterRounds",
     "Helper",
-    "HuntTerms",
     "Listeners",
     "PrefixList",
     "PrefixLists",
     "PrefixSender",
     "Receipt",
     "Result",
+    "RoundKind",
     "Sender",
     "Service",
     "Shuffler",
@@ -71,14 +74,15 @@ _MODULES = {
     "shoal.collect.analyst": ("Analyst",),
     "shoal.collect.connection": ("Connection",),
     "shoal.collect.helper": ("Helper",),
-    "shoal.collect.hunt_terms": ("HuntTerms",),
     "shoal.collect.keys": (
         *("analyst_key", "make_analyst_keys", "make_shuffler_keys", "make_signing_keys"),
         *("public_key", "shuffler_key", "signing_key"),
     ),
+    "shoal.collect.kinds": ("RoundKind",),
+    "shoal.collect.kinds.dummies": ("DummyRounds",),
+    "shoal.collect.kinds.heavy_hitters": ("HeavyHitterRounds",),
     "shoal.collect.prefix_list": ("PrefixList",),
-    "shoal.collect.prefix_lists": ("PrefixLists",),
-    "shoal.collect.prefix_sender": ("PrefixSender",),
+    "shoal.collect.prefix_lists": ("PrefixLists", "PrefixSender"),
     "shoal.collect.result": ("Result", "Tally"),
     "shoal.collect.sender": ("Receipt", "Sender", "fetch_task"),
     "shoal.collect.server": ("Listeners", "serve"),

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shoal.collect.added_dummies import sealed_dummies
 from shoal.collect.connection import Answer, Connection
-from shoal.collect.dummy_proof import ASKING, proof_of
 from shoal.collect.failpoint import reached
+from shoal.collect.kinds.dummies import ASKING, proof_of
 from shoal.collect.state_folder import exclusive
 from shoal.collect.task import Task
 from shoal.durable_file import whole_file
@@ -95,7 +94,7 @@ class Helper:
         return sent
 
     def _drawn(self, number: int) -> _Kept:
-        body = b"".join(sealed_dummies(self.task, number))
+        body = b"".join(self.task.kind.drawn(self.task, number))
         reached("helper drawn")
         kept = _Kept(task=self.task.id, key=self._public.hex(), round=number, dummies=body.hex())
         self._keep(kept)

@@ -20,15 +20,17 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from shoal.collect.hunt_terms import check_listed, children_of
+from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
 from shoal.collect.task import Task
-from shoal.errors import CollectError, ForgedError, FormatError
+from shoal.errors import CollectError, ForgedError, FormatError, ParameterError
 from shoal.randomizers import Covered
 from shoal.strict_json import read_fields
 
-__all__ = ["MOST_LIST_BYTES", "PrefixList"]
+__all__ = ["MOST_LIST_BYTES", "PrefixList", "children_of"]
 
 MOST_LIST_BYTES = 1 << 24
+_MOST_LISTED = 1 << 22
+"""The most prefixes that a round counts. The analyst holds an estimate of each in memory."""
 _FORMAT = "shoal prefixes 1"
 _FIELDS = {"format": str, "prefixes": list, "previous": str, "round": int, "signature": str, "task": str}
 
@@ -87,12 +89,13 @@ class PrefixList:
     def verified(data: bytes, task: Task, number: int, before: "PrefixList | None") -> "PrefixList":
         """Return the list in these bytes once all of it is right: signature, task, round, and what it extends."""
         source = f"the list of round {number:,}"
-        if task.hunt is None or not 0 < number <= task.hunt_plan.rounds:
+        if task.plan is None or not 0 < number <= task.plan.rounds:
             raise CollectError(f"there is no list of round {number:,}: the hunt is over, or this task has none")
+        terms = HeavyHitterRounds.of(task)
         values = read_fields(data, _FIELDS, source)
         signature = values.pop("signature")
         try:
-            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(task.hunt.list_key))
+            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(terms.list_key))
             key.verify(bytes.fromhex(signature), _signed_bytes(values))
         except (InvalidSignature, ValueError):
             raise ForgedError(
@@ -113,7 +116,7 @@ class PrefixList:
         if not allowed.issuperset(parents):
             raise ForgedError(f"{source} has prefixes that were not in the list before it")
         verified = PrefixList(data, task, number, tuple(kept))
-        check_listed(len(kept), verified.added_bits)
+        _check_listed(len(kept), verified.added_bits)
         return verified
 
     @property
@@ -124,8 +127,8 @@ class PrefixList:
     @property
     def added_bits(self) -> int:
         """The number of bits by which the prefixes of this round are longer than the kept ones."""
-        assert self.task.hunt is not None
-        return self.task.hunt.depth(self.round) - self.task.hunt.depth_before(self.round)
+        terms = HeavyHitterRounds.of(self.task)
+        return terms.depth(self.round) - terms.depth_before(self.round)
 
     @cached_property
     def listed(self) -> NDArray[np.uint64]:
@@ -135,12 +138,12 @@ class PrefixList:
     @cached_property
     def mechanism(self) -> Covered:
         """The randomizer that clients run in this round; category 0 is "none of these"."""
-        return self.task.hunt_plan.of_list(len(self.kept) << self.added_bits)
+        return HeavyHitterRounds.plan_of(self.task).of_list(len(self.kept) << self.added_bits)
 
     def category_of(self, number: int) -> int:
         """Return the category of a client's string: 1 + the place of its prefix in `listed`, or 0, "none of these"."""
-        assert self.task.hunt is not None
-        prefix = number >> (self.task.hunt.bits - self.task.hunt.depth(self.round))
+        terms = HeavyHitterRounds.of(self.task)
+        prefix = number >> (terms.bits - terms.depth(self.round))
         parent = prefix >> self.added_bits
         place = bisect_left(self.kept, parent)
         if place == len(self.kept) or self.kept[place] != parent:
@@ -155,3 +158,31 @@ def _canonical(content: dict[str, Any]) -> bytes:
 def _signed_bytes(content: dict[str, Any]) -> bytes:
     stated = {name: value for name, value in content.items() if name != "signature"}
     return f"{_FORMAT}\n".encode() + _canonical(stated)
+
+
+def _check_listed(parents: int, bits: int) -> None:
+    """Raise `ParameterError` if `parents` prefixes, extended by `bits` bits, are too many for one round.
+
+    Parameters
+    ----------
+    parents : int
+        The number of prefixes that are extended.
+    bits : int
+        The number of bits that are added to each.
+    """
+    if parents << bits > _MOST_LISTED:
+        raise ParameterError(
+            f"{parents:,} prefixes, extended by {bits} bits, are more than {_MOST_LISTED:,}; raise deviations"
+        )
+
+
+def children_of(parents: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    """Return all prefixes that are longer by so many bits, in order.
+
+    Examples
+    --------
+    >>> children_of(np.array([0, 3], np.uint64), 1).tolist()
+    [0, 1, 6, 7]
+    """
+    _check_listed(len(parents), bits)
+    return ((parents[:, None] << np.uint64(bits)) | np.arange(1 << bits, dtype=np.uint64)).ravel()

@@ -18,7 +18,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from shoal.collect.document import Document
-from shoal.collect.dummy_upload import DummyUpload
 from shoal.collect.log import Log, facts_of
 from shoal.collect.prefix_list import MOST_LIST_BYTES
 from shoal.collect.problem import problem
@@ -27,7 +26,7 @@ from shoal.collect.round_watch import RoundWatch
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import StoreError
 from shoal.collect.tokens import TokenList
-from shoal.collect.upload import Upload, closed_round, closed_to_bulk, other_task, read_body
+from shoal.collect.upload import DummyUpload, Upload, closed_round, closed_to_bulk, other_task, read_body
 from shoal.collect.writer import Bulk, Writer
 from shoal.documentation import address
 from shoal.errors import DamagedError, FileError, ForgedError, FormatError, ShoalError, TryAgainError
@@ -89,7 +88,7 @@ class Service:
             lambda error: self.log.count(logging.ERROR, "request", **facts_of(error)),
             Route("/v1/tasks/{task}/rounds/{number:round}/reports", self._upload, methods=["POST"]),
             *(helpers.routes if self._task.helper_keys else ()),
-            *([Route(_LIST, self._show_list)] if self._task.hunt else ()),
+            *([Route(_LIST, self._show_list)] if self._task.kind.has_lists else ()),
             Route("/v1/tasks/{task}", self._show_task),
             Route("/v1/tasks/{task}/round", self._show_round),
             Route("/healthz", self._health),
@@ -100,7 +99,7 @@ class Service:
             Route("/v1/tasks/{task}/rounds", self._list_rounds),
             Route("/v1/tasks/{task}/rounds/{number:round}/manifest", self._send_manifest),
             Route("/v1/tasks/{task}/rounds/{number:round}/batch", self._send_batch),
-            *([Route(_LIST, self._publish_list, methods=["POST"])] if self._task.hunt else ()),
+            *([Route(_LIST, self._publish_list, methods=["POST"])] if self._task.kind.has_lists else ()),
             Route("/v1/tasks/{task}/rounds/{number:round}/ack", self._acknowledge, methods=["POST"]),
         )
 
@@ -229,13 +228,13 @@ class Service:
                 return self._not_stored(error)
             if current.number != number:
                 return closed_round(number, current) if bulk is None else await self._late_bulk(number, bulk)
-        return await self._unlisted(number) if self._task.hunt is not None else None
+        return await self._awaited()
 
-    async def _unlisted(self, number: int) -> Response | None:
-        """Return what to answer before a round of a hunt has its list: else others could fill it up before."""
-        if (self._current or await self.refresh()).prefixes or (await self.refresh()).prefixes:
+    async def _awaited(self) -> Response | None:
+        """Return what to answer while the open round lacks what it needs before reports are taken."""
+        lacks = self._task.kind.awaits
+        if lacks(self._current or await self.refresh()) is None or (detail := lacks(await self.refresh())) is None:
             return None
-        detail = f"Round {number} has no list of prefixes yet. Send the report when it has one."
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
     async def _late_bulk(self, number: int, body: bytes, least: int = 0) -> Response:

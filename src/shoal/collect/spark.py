@@ -22,8 +22,7 @@ import numpy as np
 
 from shoal.checks import whole
 from shoal.collect.batch import BatchFile
-from shoal.collect.shard import ShardCounts, count_shard
-from shoal.collect.task import Task
+from shoal.collect.counting import SealedRound, ShardCounts
 from shoal.errors import CollectError, MissingExtraError, ParameterError
 from shoal.frequency.names import Names, UnknownValue
 from shoal.randomizers import Counts, Estimate
@@ -112,28 +111,27 @@ def _mapped(
         return frame.mapInArrow(change, schema)
 
 
-def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
+def count(batch: BatchFile, sealed: SealedRound, private_key: bytes) -> ShardCounts:
     """Return the counts of a batch, opened on Spark.
 
     Parameters
     ----------
     batch : BatchFile
         Checked; all workers must be able to read its file.
-    task : Task
-        Whose reports they are.
+    sealed : SealedRound
+        How its reports are opened and counted.
     private_key : bytes
         The 32 bytes of the analyst's.
     """
     batch = BatchFile(batch.path.resolve(), batch.manifest)
-    total, number, data = batch.manifest.records, batch.manifest.round, task.to_bytes()
+    total = batch.manifest.records
 
     def counted(rows: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         shards = (shard for part in rows for shard in part.column(0).to_pylist())
         counts = [
-            count_shard(data, private_key, number, b"".join(batch.records(start, min(start + _SHARD, total))))
-            for start in shards
+            sealed.count(private_key, b"".join(batch.records(start, min(start + _SHARD, total)))) for start in shards
         ]
         if counts:
             sums = reduce(add, counts)

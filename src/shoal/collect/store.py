@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any, ClassVar
 
-from shoal.collect.added_dummies import added_dummies
 from shoal.collect.failpoint import reached
-from shoal.collect.round_state import BEYOND, Record, Round, RoundClosedError, State, due, ranges, remembered
+from shoal.collect.round_state import BEYOND, Record, Round, RoundClosedError, State, due, ranges, record, remembered
 from shoal.collect.store_error import StoreError, StoreUnavailableError
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, TryAgainError
@@ -151,7 +150,7 @@ class Store(ABC):
                 return
             if self._people(self._counted(database, one.number), one.number) < self.task.minimum:
                 return
-        self._drawn = one.number, added_dummies(self.task, one.number)
+        self._drawn = one.number, sorted(map(record, self.task.kind.drawn(self.task, one.number)))
         reached("dummies drawn")
 
     def close(self, now: float, *, draw: bool = True) -> Round | None:

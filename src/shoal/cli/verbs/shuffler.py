@@ -219,7 +219,7 @@ def open_warning(agreed: "Task") -> str:
     """Return what becomes of the guarantee where anybody may report."""
     local = agreed.mechanism.local_epsilon
     left = f"that person has ε₀ = {rounded_up(local)} alone" if local < math.inf else "nothing hides that person"
-    return _OPEN_DUMMIES if agreed.mechanism.name == "dummies" else _OPEN.format(fakes=agreed.fakes, left=left)
+    return _OPEN_DUMMIES if not agreed.kind.relies_on_others else _OPEN.format(fakes=agreed.fakes, left=left)
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")
