@@ -29,7 +29,7 @@ def _ask_response() -> None:
     shoal.amplify(_RESPONSE, reports=10_000).epsilon(1e-6)
 
 
-def _walked(ask: Callable[[], object]) -> tuple[list[str], set[tuple[str, str]]]:
+def walked(ask: Callable[[], object]) -> tuple[list[str], set[tuple[str, str]]]:
     """Return the files whose functions run, in the order in which they are entered, and who calls whom."""
     files: list[str] = []
     calls: set[tuple[str, str]] = set()
@@ -69,7 +69,7 @@ def _layer(path: str) -> int:
 
 
 def test_amplify_is_a_short_walk() -> None:
-    files, _ = _walked(_ask_default)
+    files, _ = walked(_ask_default)
     assert files[0] == "amplification/amplify.py"
     above = [name for name in files if _layer(name) <= _layer("curve.py") or name == "checks.py"]
     assert above == ["amplification/amplify.py", "checks.py", "amplification/swap_chains.py", "curve.py"]
@@ -77,7 +77,7 @@ def test_amplify_is_a_short_walk() -> None:
 
 
 def test_a_randomizer_adds_its_own_files_and_one_sum() -> None:
-    files, _ = _walked(_ask_response)
+    files, _ = walked(_ask_response)
     numerics = [name for name in files if name.startswith("numerics/")]
     assert sorted(numerics) == ["numerics/contour.py", "numerics/divergence.py", "numerics/summand.py"]
     assert len(files) <= _MOST_WITH_A_RANDOMIZER, files
@@ -86,7 +86,7 @@ def test_a_randomizer_adds_its_own_files_and_one_sum() -> None:
 def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
     years = [shoal.amplify(local_epsilon=1, reports=reports).repeated(365) for reports in (10_001, 10_000)]
     # The second year is another one, so that nothing of it is remembered.
-    files, _ = _walked(lambda: years.pop(0).epsilon(1e-6))
+    files, _ = walked(lambda: years.pop(0).epsilon(1e-6))
     assert files[0] == "curve.py"
     assert {"numerics/profile_grid.py", "numerics/convolution.py", "numerics/lattice.py"} < set(files)
     assert len(files) <= _MOST_WITH_ROUNDS, files
@@ -94,7 +94,7 @@ def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
 
 def test_the_walk_goes_downward() -> None:
     """No function calls up into a higher layer, but for what it was handed by it."""
-    calls = _walked(_ask_default)[1] | _walked(_ask_response)[1]
+    calls = walked(_ask_default)[1] | walked(_ask_response)[1]
     handed = {  # functions to apply and to search
         ("checks.py", "curve.py"),
         ("curve.py", "amplification/swap_chains.py"),
@@ -108,5 +108,5 @@ def test_the_walk_goes_downward() -> None:
 
 @pytest.mark.slow
 def test_the_lower_limit_is_not_built_unless_it_is_asked_for() -> None:
-    files, _ = _walked(_ask_default)
+    files, _ = walked(_ask_default)
     assert not [name for name in files if "lower" in name or "likelihood" in name or "support" in name]

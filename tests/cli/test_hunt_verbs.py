@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds, PrefixList
 from shoal.collect.task import Task
 from tests.cli.commands import facts_of, refused, run
 from tests.collect.small_server import Asked, Said, small_server

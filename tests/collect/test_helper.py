@@ -17,9 +17,9 @@ from shoal.collect.analyst import Analyst
 from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened
-from shoal.collect.helper import Helper
-from shoal.collect.kinds.dummies import DummyRounds, proof_of, proven
+from shoal.collect.kinds.dummy_rounds import DummyRounds, proof_of, proven
 from shoal.collect.round_state import State, record
+from shoal.collect.sender import Helper
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store
 from shoal.collect.stores.sqlite import SqliteStore

@@ -15,8 +15,7 @@ from shoal.collect.analyst import Analyst
 from shoal.collect.batch import write_batch
 from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened, plaintexts, seal
-from shoal.collect.kinds.heavy_hitters import CandidateCounts, Candidates, HeavyHitterRounds
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.heavy_hitter_rounds import CandidateCounts, Candidates, HeavyHitterRounds, PrefixList
 from shoal.collect.prefix_lists import PrefixLists, PrefixSender
 from shoal.collect.result import Result
 from shoal.collect.round_state import record

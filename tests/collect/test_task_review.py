@@ -8,7 +8,7 @@ import pytest
 
 import shoal
 from shoal.cli import main
-from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
 from shoal.collect.task_review import task_review
 from shoal.digits import rounded_up
 from tests.collect.world import (

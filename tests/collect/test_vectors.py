@@ -21,9 +21,8 @@ import shoal
 from shoal.collect.batch import BatchFile, Manifest, write_batch
 from shoal.collect.counting import SealedRound
 from shoal.collect.envelope import information, opened, plaintexts, seal
-from shoal.collect.kinds.dummies import DummyRounds, proof_of, proven
-from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.dummy_rounds import DummyRounds, proof_of, proven
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds, PrefixList
 from shoal.collect.round_state import record
 from shoal.collect.task import Task
 from shoal.frequency.hunt import Hunt

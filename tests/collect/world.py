@@ -21,8 +21,8 @@ from shoal.collect.keys import (
     shuffler_key,
     signing_key,
 )
-from shoal.collect.kinds.dummies import DummyRounds
-from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
+from shoal.collect.kinds.dummy_rounds import DummyRounds
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
 from shoal.collect.task import Task
 from shoal.frequency.hunt import Hunt
 from shoal.frequency.names import Names

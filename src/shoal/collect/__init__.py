@@ -10,7 +10,6 @@ from shoal.lazy_names import lazy_names
 if TYPE_CHECKING:
     from shoal.collect.analyst import Analyst
     from shoal.collect.connection import Connection
-    from shoal.collect.helper import Helper
     from shoal.collect.keys import (
         analyst_key,
         make_analyst_keys,
@@ -21,12 +20,11 @@ if TYPE_CHECKING:
         signing_key,
     )
     from shoal.collect.kinds import RoundKind
-    from shoal.collect.kinds.dummies import DummyRounds
-    from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
-    from shoal.collect.prefix_list import PrefixList
+    from shoal.collect.kinds.dummy_rounds import DummyRounds
+    from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds, PrefixList
     from shoal.collect.prefix_lists import PrefixLists, PrefixSender
     from shoal.collect.result import Result, Tally
-    from shoal.collect.sender import Receipt, Sender, fetch_task
+    from shoal.collect.sender import Helper, Receipt, Sender, fetch_task
     from shoal.collect.server import Listeners, serve
     from shoal.collect.service import Service
     from shoal.collect.shuffler import Shuffler
@@ -73,18 +71,16 @@ _MODULES = {
     "shoal.errors": ("CollectError", "TryAgainError", "WithheldError"),
     "shoal.collect.analyst": ("Analyst",),
     "shoal.collect.connection": ("Connection",),
-    "shoal.collect.helper": ("Helper",),
     "shoal.collect.keys": (
         *("analyst_key", "make_analyst_keys", "make_shuffler_keys", "make_signing_keys"),
         *("public_key", "shuffler_key", "signing_key"),
     ),
     "shoal.collect.kinds": ("RoundKind",),
-    "shoal.collect.kinds.dummies": ("DummyRounds",),
-    "shoal.collect.kinds.heavy_hitters": ("HeavyHitterRounds",),
-    "shoal.collect.prefix_list": ("PrefixList",),
+    "shoal.collect.kinds.dummy_rounds": ("DummyRounds",),
+    "shoal.collect.kinds.heavy_hitter_rounds": ("HeavyHitterRounds", "PrefixList"),
     "shoal.collect.prefix_lists": ("PrefixLists", "PrefixSender"),
     "shoal.collect.result": ("Result", "Tally"),
-    "shoal.collect.sender": ("Receipt", "Sender", "fetch_task"),
+    "shoal.collect.sender": ("Helper", "Receipt", "Sender", "fetch_task"),
     "shoal.collect.server": ("Listeners", "serve"),
     "shoal.collect.service": ("Service",),
     "shoal.collect.shuffler": ("Shuffler",),

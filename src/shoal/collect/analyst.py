@@ -29,7 +29,7 @@ from shoal.errors import (
     WrongKeyError,
 )
 
-__all__ = ["ENGINES", "MOST_PROCESSES", "Analyst"]
+__all__ = ["ENGINES", "MOST_PROCESSES", "Analyst", "asked"]
 
 ENGINES = ("local", "spark")
 MOST_PROCESSES = 1024
@@ -120,7 +120,7 @@ class Analyst:
         def acknowledged(one: int) -> bool:
             manifest, _ = self._stated(connection, one)
             self._check_counted(manifest)
-            _asked(connection, "POST", f"{self._address(one)}/ack", manifest.sha256.encode())
+            asked(connection, "POST", f"{self._address(one)}/ack", manifest.sha256.encode())
             return True
 
         return _all_of(rounds, acknowledged)
@@ -294,7 +294,7 @@ class Analyst:
 
     def _ready(self, connection: Connection) -> list[int]:
         """Return the rounds that the shuffler has for us."""
-        answer = _asked(connection, "GET", f"/v1/tasks/{self.task.id}/rounds")
+        answer = asked(connection, "GET", f"/v1/tasks/{self.task.id}/rounds")
         there: set[int] | None = None
         with suppress(ValueError, TypeError, KeyError, RecursionError):
             there = {int(each["round"]) for each in json.loads(answer)["rounds"] if each["state"] == "ready"}
@@ -304,7 +304,7 @@ class Analyst:
 
     def _stated(self, connection: Connection, number: int) -> tuple[Manifest, bytes]:
         """Return the manifest of a round as the shuffler states it, and its bytes."""
-        data = _asked(connection, "GET", f"{self._address(number)}/manifest")
+        data = asked(connection, "GET", f"{self._address(number)}/manifest")
         return Manifest.verified(data, self.task, number, source=f"the manifest of round {number:,}"), data
 
     def _fetch(self, connection: Connection, number: int) -> bool:
@@ -353,7 +353,8 @@ def _all_of(rounds: Iterable[int], act: Callable[[int], bool]) -> list[int]:
     return done
 
 
-def _asked(connection: Connection, method: str, path: str, body: bytes = b"") -> bytes:
+def asked(connection: Connection, method: str, path: str, body: bytes = b"") -> bytes:
+    """Return the body of the shuffler's answer to the analyst, or raise `CollectError` if it refuses."""
     answer = connection.request(method, path, body)
     if answer.status not in (200, 204):
         if answer.status == 404 and answer.member("task") is None:  # the shuffler names its own, if it has another

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from hashlib import sha256
 from itertools import compress, islice, pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -21,34 +21,22 @@ from shoal.frequency.memory_limits import records_at_once
 from shoal.processes import cores, shared
 from shoal.randomizers.mechanism import Reports
 
+if TYPE_CHECKING:
+    from shoal.collect.kinds.heavy_hitter_rounds import Candidates
+    from shoal.randomizers import Categorical
+
 __all__ = ["Job", "Reader", "SealedRound", "ShardCounts", "at_once", "copies", "counted", "spans_of"]
 
 _HEAD = 2
 """Bytes before the value: version and mechanism."""
+Reader: TypeAlias = "Categorical | Candidates"
+"""Reads and tallies the messages of a round."""
 _SHARD = 5_000
 """Reports that a process takes at a time: a third of a second."""
 _WORTH = 10_000
 """For fewer reports than this, a further process takes longer to start than it saves."""
 _BLOCK = 1 << 14
 _BLOCK_BYTES = 1 << 24
-
-
-class Reader(Protocol):
-    """What reads and tallies the messages of a round: a mechanism, or a part of one."""
-
-    @property
-    def bytes_per_report(self) -> int:
-        """The bytes of a message."""
-
-    @property
-    def cells(self) -> int:
-        """How many numbers the count state has."""
-
-    def from_bytes(self, data: bytes) -> Reports:
-        """Return messages from their bytes, or raise `ParameterError`."""
-
-    def tally(self, messages: Reports) -> NDArray[np.int64]:
-        """Return the count state of messages."""
 
 
 @dataclass(frozen=True, eq=False)

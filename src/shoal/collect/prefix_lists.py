@@ -1,19 +1,19 @@
 """A hunt's lists of prefixes: the analyst makes, charges and signs them, and clients check and pin them."""
 
-import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from shoal.collect.analyst import asked
 from shoal.collect.connection import Connection
 from shoal.collect.envelope import plaintexts
 from shoal.collect.failpoint import reached
-from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds, PrefixList
 from shoal.collect.result import Result
-from shoal.collect.sender import Sender, refusal
+from shoal.collect.sender import Sender, StateFile, refusal
 from shoal.collect.task import Task
 from shoal.composition.ledger import Ledger
 from shoal.durable_file import whole_file
@@ -23,17 +23,20 @@ from shoal.errors import (
     FileError,
     ForgedError,
     StorageError,
-    TryAgainError,
     WithheldError,
     WrongKeyError,
 )
-from shoal.strict_json import Fields, read_fields
+from shoal.strict_json import Fields
 
 __all__ = ["PrefixLists", "PrefixSender", "kept_prefixes"]
 
 _FILE = "lists.json"
 """In a client's folder."""
 _FIELDS: Fields = {"task": str, "lists": list}
+_FOREIGN = (
+    "is damaged, or belongs to another task, so that nobody knows which lists were pinned. Nothing was sent: get a "
+    "copy back, or leave this hunt"
+)
 
 
 class PrefixLists:
@@ -111,10 +114,7 @@ class PrefixLists:
     def publish(self, connection: Connection, listed: PrefixList) -> None:
         """Hand the list to the shuffler, who has one of each round for everybody; once more changes nothing."""
         path = f"/v1/tasks/{self._task.id}/rounds/{listed.round}/list"
-        answer = connection.request("POST", path, listed.data)
-        if answer.status != 204:
-            again = "retry-after" in answer.headers or answer.status >= 500
-            raise (TryAgainError if again else CollectError)(f"the shuffler refuses: {answer.problem()}")
+        asked(connection, "POST", path, listed.data)
 
     def _charge(self, ledger: Ledger, number: int) -> None:
         """Charge a round once, whatever its list: what stands for all of them is the task's own mechanism."""
@@ -144,6 +144,14 @@ def kept_prefixes(task: Task, listed: PrefixList, result: Result) -> tuple[int, 
     return tuple(int(each) for each in listed.listed[kept])
 
 
+@dataclass(frozen=True)
+class _Pinned:
+    """What a client keeps: the id of the task, and the signed lists as text."""
+
+    task: str
+    lists: list[str]
+
+
 class PrefixSender(Sender):
     """One person's side of a hunt: a report a round, for at most as many rounds as the task has.
 
@@ -166,7 +174,7 @@ class PrefixSender(Sender):
     def __init__(self, task: Task, connection: Connection, state: Path, token: str | None = None) -> None:
         self._terms, self._plan = HeavyHitterRounds.of(task), HeavyHitterRounds.plan_of(task)
         super().__init__(task, connection, state, token)
-        self._lists = state / _FILE
+        self._lists = StateFile(state, _FILE, _Pinned, _FIELDS, lambda kept: kept.task == task.id, _FOREIGN)
 
     def _maker(self, value: str | int) -> Callable[[int], list[bytes]]:
         number_of_value = self._terms.number_of(str(value))
@@ -204,25 +212,14 @@ class PrefixSender(Sender):
         return answer.body
 
     def _pinned(self) -> list[PrefixList]:
-        try:
-            values = read_fields(self._lists.read_bytes(), _FIELDS, str(self._lists))
-            if values["task"] != self.task.id:
-                raise ValueError
-            pinned: list[PrefixList] = []
-            for number, text in enumerate(values["lists"], start=1):
-                before = pinned[-1] if pinned else None
+        kept, pinned = self._lists.read(), list[PrefixList]()
+        for number, text in enumerate(kept.lists if kept else (), start=1):
+            before = pinned[-1] if pinned else None
+            try:
                 pinned.append(PrefixList.verified(str(text).encode(), self.task, number, before))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StorageError(f"cannot read {self._lists}: {error.strerror}; nothing was sent", error) from None
-        except (ValueError, FileError, CollectError):
-            raise DamagedError(
-                f"{self._lists} is damaged, or belongs to another task, so that nobody knows which lists were pinned. "
-                "Nothing was sent: get a copy back, or leave this hunt"
-            ) from None
+            except (FileError, CollectError):
+                raise DamagedError(f"{self._lists.folder}: {_FILE} {_FOREIGN}") from None
         return pinned
 
     def _pin(self, pinned: list[PrefixList]) -> None:
-        with whole_file(self._lists, mode=0o600) as file:
-            file.write(json.dumps({"task": self.task.id, "lists": [one.data.decode() for one in pinned]}).encode())
+        self._lists.write(_Pinned(self.task.id, [one.data.decode() for one in pinned]))

@@ -12,7 +12,7 @@ from shoal.errors import WithheldError
 from shoal.randomizers import Categorical, Counts, Estimate
 
 if TYPE_CHECKING:
-    from shoal.collect.kinds.heavy_hitters import CandidateCounts
+    from shoal.collect.kinds.heavy_hitter_rounds import CandidateCounts
 
 __all__ = ["Result", "Tally"]
 

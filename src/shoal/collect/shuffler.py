@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.failpoint import reached
 from shoal.collect.high_water import HighWater
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.heavy_hitter_rounds import PrefixList
 from shoal.collect.round_state import Record, Round, State, record
 from shoal.collect.store import Store
 from shoal.collect.task import Task

@@ -6,19 +6,22 @@ import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from shoal.collect.kinds.dummies import ASKING, DummyRounds, proven
+from shoal.collect.kinds.dummy_rounds import ASKING, DummyRounds, proven
 from shoal.collect.problem import problem
-from shoal.collect.round_state import Record, Round, record
+from shoal.collect.round_state import Round, record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.task import Task
 from shoal.collect.tokens import TokenList
+
+if TYPE_CHECKING:
+    from shoal.collect.service import Service
 
 __all__ = ["DummyUpload", "Upload", "closed_round", "closed_to_bulk", "other_task", "read_body"]
 
@@ -35,30 +38,6 @@ _STORED: Sequence[Message] = (
 )
 
 
-class Rounds(Protocol):
-    """What an upload asks of the service behind it."""
-
-    @property
-    def current(self) -> Round | None:
-        """The open round, as it was a moment ago."""
-
-    async def refresh(self) -> Round:
-        """Look up which round is open."""
-
-    @property
-    def full(self) -> bool:
-        """Whether too many reports wait, so that another one should come later."""
-
-    async def store(self, number: int, one: Record) -> Response | None:
-        """Store a report, and return None once it is on the disk, or what to answer if it is not."""
-
-    async def store_bulk(self, number: int, body: bytes) -> Response | None:
-        """Store many reports likewise."""
-
-    def shed(self) -> Response:
-        """Return what to answer to those who should come later."""
-
-
 class _NoRoomError(Exception):
     """More bytes of bulks than are held at once."""
 
@@ -72,11 +51,11 @@ class Upload:
         Whose reports these are.
     tokens : TokenList
         Who may send.
-    rounds : Rounds
+    rounds : Service
         Where they go.
     """
 
-    def __init__(self, task: Task, tokens: TokenList, rounds: Rounds) -> None:
+    def __init__(self, task: Task, tokens: TokenList, rounds: "Service") -> None:
         self._task, self.tokens, self._rounds = task, tokens, rounds
         self._bulks = 0
 

@@ -23,7 +23,7 @@ from shoal.frequency.fit import Question
 from shoal.frequency.other_models import central_error, local_error
 from shoal.frequency.planned_choice import Choice
 from shoal.progress import progress
-from shoal.randomizers import Bundled, Categorical, Covered, Dummies
+from shoal.randomizers import Categorical, Covered, Dummies
 
 __all__ = ["Choice", "Plan", "plan"]
 
@@ -319,6 +319,6 @@ def _choice(question: Question, guess: Categorical, near: bool) -> Choice:
 
 def _kept(target: Target, curve: PrivacyCurve, mechanism: Categorical, times: int) -> float:
     """Return the ε of all rounds, which is known to keep the target."""
-    if isinstance(mechanism, Bundled):
+    if not mechanism.private_alone:
         return min(target.reached(curve, times), target.epsilon)
     return target.kept(curve, telling(mechanism), times)

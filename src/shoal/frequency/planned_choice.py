@@ -11,7 +11,7 @@ import numpy as np
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
 from shoal.curve import PrivacyCurve
-from shoal.randomizers import Bundled, Categorical, Dummies
+from shoal.randomizers import Categorical
 
 __all__ = ["Choice"]
 
@@ -64,8 +64,7 @@ class Choice(Shown):
     @property
     def messages(self) -> float:
         """How many messages there are for each person, covers and dummies included, empty ones apart."""
-        added = self.mechanism.added / self.curve.reports if isinstance(self.mechanism, Dummies) else 0.0
-        return self.mechanism.messages_per_person + added
+        return self.mechanism.messages_per_person + self.mechanism.added / self.curve.reports
 
     @property
     def sealed_bytes(self) -> int:
@@ -75,7 +74,7 @@ class Choice(Shown):
     @property
     def needs(self) -> str | None:
         """What covers need of people, or dummies of the shuffler; nothing of others, whose reports hide themselves."""
-        return self.curve.assumptions[0].text if isinstance(self.mechanism, Bundled) else None
+        return None if self.mechanism.private_alone else self.curve.assumptions[0].text
 
     @cached_property
     def round_epsilon(self) -> float:

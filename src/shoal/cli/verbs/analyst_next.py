@@ -58,7 +58,7 @@ def next_list(
     from shoal.collect.analyst import Analyst
     from shoal.collect.connection import Connection
     from shoal.collect.keys import signing_key
-    from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
+    from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
     from shoal.collect.prefix_lists import PrefixLists
     from shoal.collect.task import Task
 

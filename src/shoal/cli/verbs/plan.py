@@ -22,7 +22,6 @@ from shoal.errors import ParameterError
 from shoal.frequency.error_chart import error_chart
 from shoal.frequency.plan import Choice
 from shoal.questions import plan as question
-from shoal.randomizers import Bundled
 
 __all__ = ["plan_mechanism"]
 
@@ -102,7 +101,7 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
     asked = exactly(facts["epsilon"])  # as it was typed: rounding up would show more than was asked for
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("mechanism", no_wrap=True)
-    several = any(isinstance(choice.mechanism, Bundled) for choice in choices)
+    several = not all(choice.mechanism.private_alone for choice in choices)
     columns = ("central ε", "ℓ₂ error", "± rare", "bits", "decode")
     if several:
         columns = ("ℓ₂ error", "± rare", "± frequent", "messages", "sealed")

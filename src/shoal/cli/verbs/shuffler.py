@@ -169,7 +169,7 @@ def serve(
     accept_asynchronous_standbys
         use a PostgreSQL whose standbys may lack the last commits: a failover then loses reports, and may end the task.
     """
-    from shoal.collect.open_files import check_system
+    from shoal.collect.server import check_system
 
     rounds.check_standbys(accept_asynchronous_standbys)
     check_system()
@@ -269,7 +269,7 @@ def status(*, rounds: RoundsOf, json: Json = False) -> int:
     the analyst for longer than a round lasts. How many reports an open round has is shown to nobody.
     """
     from shoal.collect.high_water import HighWater
-    from shoal.collect.round_watch import overdue
+    from shoal.collect.log import overdue
     from shoal.collect.task import Task
 
     agreed = Task.read(rounds.task)

@@ -85,7 +85,7 @@ def hunt_task(
         the task file to write.
     """
     from shoal.collect.keys import public_key
-    from shoal.collect.kinds.heavy_hitters import HeavyHitterRounds
+    from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
     from shoal.errors import ParameterError
     from shoal.frequency.hunt import hunt

@@ -1,9 +1,10 @@
 """The kind of a task's rounds: all that differs between plain rounds, bundles, dummies and heavy-hitter searches.
 
 A task owns its kind, and everything else asks the kind. Each file in this folder is a kind that registers itself;
-another package adds one by importing its file. Plain rounds are the base class.
+another package adds one by importing its file. Plain rounds and bundles are here.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import shoal
 from shoal.digits import rounded_up
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, UnreachableError
 from shoal.folder_modules import gather
 from shoal.randomizers import Categorical, Counts, Estimate
+from shoal.randomizers.bundled import Bundled
 from shoal.strict_json import Fields
 
 if TYPE_CHECKING:
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
     from shoal.collect.task import Task
     from shoal.frequency.hunt import Hunt
 
-__all__ = ["FORMAT", "RoundKind", "assumption", "kind_of", "kinds"]
+__all__ = ["FORMAT", "Bundles", "RoundKind", "assumption", "kind_of", "kinds"]
 
 FORMAT = "shoal task 1"
-"""The format of the file of a task whose kind has no fields of its own."""
+"""The format of the file of a task whose kind has no extra fields."""
+_MOST_PEOPLE = 1 << 33
 
 
 def assumption(fakes: int) -> str:
@@ -57,16 +60,16 @@ def assumption(fakes: int) -> str:
 class RoundKind:
     """Plain rounds: each person sends one report, which is private on its own. Other kinds override what differs.
 
-    A subclass is a frozen dataclass whose fields are the kind's own fields of the task file.
+    A subclass is a frozen dataclass whose fields are the extra fields of the task file.
     """
 
     formats: ClassVar[dict[str, type["RoundKind"]]] = {}
-    """The kinds with fields of their own, by the format of the task file."""
+    """The kinds with extra fields, by the format of the task file."""
     of_mechanism: ClassVar[dict[type, type["RoundKind"]]] = {}
     """The kinds of tasks in the first format, by the class of the mechanism."""
     format: ClassVar[str] = FORMAT
     fields: ClassVar[Fields] = {}
-    """The kind's own fields of the task file."""
+    """The extra fields of the task file."""
     several: ClassVar[bool] = False
     """Whether a batch may have more messages than people."""
     relies_on_others: ClassVar[bool] = True
@@ -91,18 +94,18 @@ class RoundKind:
 
     @classmethod
     def stored(cls, values: dict[str, Any]) -> Self:
-        """Return the kind with its own fields of a task file, or raise `ParameterError`."""
+        """Return the kind with the extra fields of a task file, or raise `ParameterError`."""
         return cls()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the kind's own fields, as they are in the task file."""
+        """Return the extra fields as they are in the task file."""
         return {}
 
     def check(self, task: "Task") -> None:
         """Raise `ParameterError` if a task cannot be collected safely in such rounds."""
         needed = kind_of(task.mechanism)
         if not isinstance(self, type(needed)) or self.several != needed.several:
-            raise ParameterError(f"{task.mechanism!r} needs other rounds than those of {type(self).__name__}")
+            raise ParameterError(f"{task.mechanism!r} does not fit rounds of the kind {type(self).__name__}")
 
     def plan(self, task: "Task") -> "Hunt | None":
         """Return the plan of all rounds together, if they are fixed together."""
@@ -111,23 +114,23 @@ class RoundKind:
     # What a round guarantees.
 
     def collusion(self, mechanism: Categorical) -> str:
-        """Return what is left if shuffler and analyst collude."""
+        """Return the protection that is left if shuffler and analyst collude, as a clause."""
         return f"if shuffler and analyst collude, ε₀ = {rounded_up(mechanism.local_epsilon)} remains"
 
     def local(self, mechanism: Categorical) -> str:
-        """Return what holds for a report whatever becomes of the others, as a sentence."""
+        """Return the guarantee of a report that does not depend on the shuffler, as a sentence."""
         return f"Against everybody, the shuffler included, ε₀ = {rounded_up(mechanism.local_epsilon)} always remains."
 
     def privacy(self, mechanism: Categorical) -> str:
-        """Return what protects a report that was just sent."""
+        """Return the protection of a report that was just sent."""
         return f"ε₀ = {rounded_up(mechanism.local_epsilon)} for this report, whoever sees it"
 
     def assumes(self, task: "Task") -> str:
-        """Return what the central guarantee assumes besides an honest shuffler."""
+        """Return the assumption of the central guarantee besides an honest shuffler."""
         return assumption(task.fakes)
 
     def conditions(self, task: "Task") -> str:
-        """Return what the shuffler and the others must do for the central guarantee, after "the shuffler"."""
+        """Return the conditions of the central guarantee, as a clause that follows "the shuffler"."""
         return f"tells nobody who sent which; and {assumption(task.fakes)}"
 
     def people_needed(self, mechanism: Categorical, *, epsilon: float, delta: float) -> int:
@@ -143,22 +146,22 @@ class RoundKind:
         return int(shoal.calibrate(mechanism, epsilon=epsilon, delta=delta).reports)
 
     def composed(self, task: "Task", rounds: int) -> float | None:
-        """Return an ε at the task's δ of so many rounds with the minimum of reports; None if there is none."""
+        """Return the ε of `rounds` rounds at the task's δ, each with the minimum of reports; None if there is none."""
         # By the clones, at once: the blanket of the mechanism would take seconds for a few percent.
         least = max(task.minimum - task.fakes, 1)
         one_round = shoal.amplify(local_epsilon=task.mechanism.local_epsilon, reports=least)
         return float(one_round.repeated(rounds).epsilon(task.delta))
 
     def reviewed(self, task: "Task", reports: int) -> "shoal.PrivacyCurve":
-        """Return the guarantee that a review is about, for so many reports that hide each other."""
+        """Return the guarantee that a review is about, for `reports` reports that hide each other."""
         return shoal.amplify(task.mechanism, reports=reports)
 
     def runs(self, task: "Task") -> str:
-        """Return who runs what, for a review; nothing if each person runs the mechanism."""
+        """Return a sentence on who runs which mechanism, for a review; empty if each person runs it."""
         return ""
 
     def who_adds(self, task: "Task") -> str:
-        """Return who adds dummies and how, for a review."""
+        """Return a clause on who adds dummies and how, for a review."""
         return ""
 
     # Client and shuffler.
@@ -181,7 +184,7 @@ class RoundKind:
         return mechanism, self
 
     def most_added(self, mechanism: Categorical) -> int:
-        """Return how many messages a round has at most besides those of people."""
+        """Return the largest number of messages in a round besides the messages of people."""
         return 0
 
     def shuffler_adds(self, mechanism: Categorical) -> bool:
@@ -193,17 +196,17 @@ class RoundKind:
         return []
 
     def awaits(self, one: "Round") -> str | None:
-        """Return what an open round lacks before reports are taken, as an answer to clients."""
+        """Return the reason why an open round takes no reports yet, as an answer to clients; None if it does."""
         return None
 
     # The analyst.
 
     def reader(self, task: "Task", number: int, folder: Path) -> "Reader":
-        """Return what reads and tallies the messages of a round; `folder` is the analyst's."""
+        """Return the mechanism, or its part, that reads and tallies a round's messages; `folder` is the analyst's."""
         return task.mechanism
 
     def counted(self, reader: "Reader", sums: "ShardCounts", manifest: "Manifest") -> Any:
-        """Return what a round says, as counts of its people."""
+        """Return the counts of a round, one report per person."""
         return Counts(reader, sums.values, sums.valid)
 
     def counts_from_bytes(self, data: bytes, reader: "Reader") -> Any:
@@ -222,14 +225,81 @@ class RoundKind:
 RoundKind.of_mechanism[Categorical] = RoundKind
 
 
+@dataclass(frozen=True)
+class Bundles(RoundKind, mechanism=Bundled):
+    """Rounds whose messages are hidden by others: nothing of a message is private on its own."""
+
+    several = True
+
+    def check(self, task: "Task") -> None:
+        """Raise `ParameterError` if slots are always filled: a message that cannot be read counts as an empty one."""
+        super().check(task)
+        if getattr(task.mechanism, "null", 0) is None:
+            raise ParameterError(
+                "fill must be below 1 in a task: a message that cannot be read counts as an empty one; 0.999999 will "
+                "do",
+                "fill",
+            )
+
+    def collusion(self, mechanism: Any) -> str:
+        """Return the protection that is left if shuffler and analyst collude, as a clause."""
+        return f"if shuffler and analyst collude, what remains is {mechanism.remains}"
+
+    def local(self, mechanism: Any) -> str:
+        """Return the guarantee of a report that does not depend on the shuffler, as a sentence."""
+        left = self.collusion(mechanism)
+        return f"{left[0].upper()}{left[1:]}."
+
+    def privacy(self, mechanism: Any) -> str:
+        """Return the protection of a report that was just sent."""
+        return f"by the other messages of the round alone; {self.collusion(mechanism)}"
+
+    def people_needed(self, mechanism: Any, *, epsilon: float, delta: float) -> int:
+        """Return how many people, all of whom take part as they should, a round takes to be (ε, δ)-private.
+
+        Examples
+        --------
+        >>> from shoal.randomizers import Covered
+        >>> Bundles().people_needed(Covered(categories=100, slots=1, fill=0.1361), epsilon=0.5, delta=1e-6)
+        99993
+        """
+
+        def kept(people: int) -> bool:
+            return bool(shoal.amplify(mechanism, reports=people).epsilon(delta) <= epsilon)
+
+        # More people tell less: the covers of one more are post-processing, and dummies do not depend on them.
+        enough = 1
+        while not kept(enough):
+            if enough >= _MOST_PEOPLE:
+                raise ParameterError(f"with {mechanism!r} no number of people has ε = {epsilon:g} at δ = {delta:g}")
+            enough *= 2
+        few = enough // 2
+        while enough - few > 1:
+            middle = (few + enough) // 2
+            few, enough = (few, middle) if kept(middle) else (middle, enough)
+        return enough
+
+    def composed(self, task: "Task", rounds: int) -> float | None:
+        """Return the ε of `rounds` rounds at the task's δ, each with the minimum of reports; None if there is none."""
+        try:
+            together = float(task.central(task.minimum).repeated(rounds).epsilon(task.delta))
+        except UnreachableError:  # so many losses may be infinite that δ has no room for them
+            return None
+        return together if math.isfinite(together) else None
+
+    def counted(self, reader: Any, sums: "ShardCounts", manifest: "Manifest") -> Any:
+        """Return the counts of a round, one report per person."""
+        return reader.collected(sums.values, manifest.reports, manifest.records - sums.valid)
+
+
 @cache
 def kinds() -> dict[str, type[RoundKind]]:
-    """Return the kinds with fields of their own by the format of their task files, after importing those of shoal."""
+    """Return the kinds with extra fields by the format of their task files, after importing shoal's kinds."""
     gather(__name__)
     return RoundKind.formats
 
 
 def kind_of(mechanism: Categorical) -> RoundKind:
-    """Return the kind of rounds that a mechanism asks for by itself."""
+    """Return the kind of rounds of a task that names none."""
     kinds()
     return next(RoundKind.of_mechanism[each] for each in type(mechanism).__mro__ if each in RoundKind.of_mechanism)()

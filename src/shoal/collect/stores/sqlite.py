@@ -14,9 +14,8 @@ from typing import Any
 from shoal.collect.failpoint import reached
 from shoal.collect.round_state import BEYOND, DIGEST_BYTES, KEPT_ROUNDS, Record, Round, State, messages_of, ranges
 from shoal.collect.sqlite_connection import check_pages, durable_database, typed_errors
-from shoal.collect.store import Store, StoreError, StoreUnavailableError
+from shoal.collect.store import Store, StoreError, StoreUnavailableError, ThreadConnections
 from shoal.collect.task import Task
-from shoal.collect.thread_connections import ThreadConnections
 from shoal.documentation import address
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, StorageError
 from shoal.randomizers.coins import secure_coins

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from shoal.collect.kinds import RoundKind
-from shoal.collect.kinds.bundles import Bundles
+from shoal.collect.kinds import Bundles, RoundKind
 from shoal.errors import ParameterError
 from shoal.randomizers import Dummies
 
@@ -57,13 +56,13 @@ class DummyRounds(Bundles, format="shoal task 2", fields={"helper_keys": list}, 
 
     @classmethod
     def stored(cls, values: dict[str, Any]) -> Self:
-        """Return the kind with its own fields of a task file, or raise `ParameterError`."""
+        """Return the kind with the extra fields of a task file, or raise `ParameterError`."""
         from shoal.collect.task import key_from_hex
 
         return cls(tuple(key_from_hex("each of helper_keys", key) for key in values["helper_keys"]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the kind's own fields, as they are in the task file."""
+        """Return the extra fields as they are in the task file."""
         return {"helper_keys": [key.hex() for key in self.keys]} if self.keys else {}
 
     def check(self, task: "Task") -> None:
@@ -87,7 +86,7 @@ class DummyRounds(Bundles, format="shoal task 2", fields={"helper_keys": list}, 
             raise ParameterError("every helper needs a key of its own; each makes one with `shoal keygen helper`")
 
     def assumes(self, task: "Task") -> str:
-        """Return what the central guarantee assumes besides an honest shuffler."""
+        """Return the assumption of the central guarantee besides an honest shuffler."""
         added = "the shuffler adds dummies once a round, and forgets how many"
         if self.keys:
             added = (
@@ -96,7 +95,7 @@ class DummyRounds(Bundles, format="shoal task 2", fields={"helper_keys": list}, 
         return f"{added}; what other people send makes no difference"
 
     def conditions(self, task: "Task") -> str:
-        """Return what the shuffler and the others must do for the central guarantee, after "the shuffler"."""
+        """Return the conditions of the central guarantee, as a clause that follows "the shuffler"."""
         return f"tells nobody who sent which; and it {self._added(task)}. What others send does not matter"
 
     def _added(self, task: "Task") -> str:
@@ -110,13 +109,13 @@ class DummyRounds(Bundles, format="shoal task 2", fields={"helper_keys": list}, 
         return f"has added the dummies of {parties}, of whom one at least has drawn them once and forgotten how many"
 
     def runs(self, task: "Task") -> str:
-        """Return who runs what, for a review."""
+        """Return a sentence on who runs which mechanism, for a review."""
         who = [*(["The shuffler"] if task.shuffler_adds else []), *(["each helper"] if self.keys else [])]
         added = " and ".join(who)
         return f"Each person sends what is true. {added[0].upper()}{added[1:]} runs {task.mechanism!r}"
 
     def who_adds(self, task: "Task") -> str:
-        """Return who adds dummies and how, for a review."""
+        """Return a clause on who adds dummies and how, for a review."""
         shuffler, helpers = [_SHUFFLER_ADDS] * task.shuffler_adds, [_HELPERS_ADD] * bool(self.keys)
         return "; ".join(shuffler + helpers)
 
@@ -132,7 +131,7 @@ class DummyRounds(Bundles, format="shoal task 2", fields={"helper_keys": list}, 
         return mechanism, replace(self, keys=keys)
 
     def most_added(self, mechanism: Any) -> int:
-        """Return how many messages a round has at most besides those of people."""
+        """Return the largest number of messages in a round besides the messages of people."""
         return int(2 * mechanism.added)
 
     def shuffler_adds(self, mechanism: Any) -> bool:
