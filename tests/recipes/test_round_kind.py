@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import FormatError, ParameterError
 from tests.cli.commands import facts_of
-from tests.collect.world import make_exact_world
+from tests.collect.world import make_covered_world, make_exact_world
 
 _RECIPE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8").split("### Add a round kind")[1]
 _SOURCE = _RECIPE.split("```python\n")[1].split("```")[0]
@@ -71,6 +72,14 @@ def test_its_own_fields_are_checked(tmp_path: Path) -> None:
         Task.from_bytes(data.replace(b'"Ada"', b'" "'))
     with pytest.raises(FormatError, match="witness"):
         Task.from_bytes(data.replace(b'"Ada"', b"7"))
+
+
+def test_a_kind_that_does_not_fit_the_mechanism_is_refused(tmp_path: Path) -> None:
+    """Bundles need rounds that count people apart from messages, and other mechanisms need rounds that do not."""
+    plain, covered = make_exact_world(tmp_path / "plain").task, make_covered_world(tmp_path / "covered").task
+    for task, kind in ((plain, kinds.Bundles()), (covered, kinds.RoundKind())):
+        with pytest.raises(ParameterError, match="does not fit rounds of the kind"):
+            replace(task, kind=kind)
 
 
 @pytest.mark.usefixtures("folder")
