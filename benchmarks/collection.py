@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.visits import RELAY, handshakes, shuffler_process, spent, visits
+from shoal.collect.counting import SealedRound
 from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.round_state import Record, record
-from shoal.collect.shard import count_shard
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store
 from shoal.collect.stores.sqlite import SqliteStore
@@ -142,16 +142,20 @@ def _envelopes(world: World, count: int) -> tuple[float, float, list[bytes]]:
     return sealing, _paced(lambda: opened(world.analyst_key, info, sealed), count), sealed
 
 
-def _shard(arguments: tuple[bytes, bytes, bytes]) -> tuple[int, float]:
-    task, key, records = arguments
+def _shard(arguments: tuple[SealedRound, bytes, bytes]) -> tuple[int, float]:
+    sealed, key, records = arguments
     start = time.process_time()
-    valid = count_shard(task, key, 1, records).valid
+    valid = sealed.count(key, records).valid
     return valid, time.process_time() - start
 
 
 def _counting(world: World, sealed: list[bytes], copies: int) -> tuple[float, float, float]:
     """Return how many reports one process counts in a CPU second, and how much faster two are: clock and CPU."""
-    part = (world.task.to_bytes(), world.analyst_key.private_bytes_raw(), b"".join(sealed))
+    part = (
+        SealedRound.of(world.task, 1, world.task.mechanism),
+        world.analyst_key.private_bytes_raw(),
+        b"".join(sealed),
+    )
     spans, rates = [], []
     for processes in (1, 2):
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:

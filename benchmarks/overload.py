@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from benchmarks.visits import RELAY
-from shoal.collect import writer
+from shoal.collect import service
 from tests.collect.running import Running, post, run_process
 from tests.collect.world import make_exact_world
 
@@ -123,8 +123,8 @@ def overload() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        writer._FEW = writer._MOST = sys.maxsize
-        writer._LEAST_PART = writer._MOST_PART = sys.maxsize
+        service._FEW = service._MOST = sys.maxsize
+        service._LEAST_PART = service._MOST_PART = sys.maxsize
         run_process(Path(sys.argv[1]))
     else:
         overload()

@@ -8,8 +8,7 @@ import os
 import time
 
 import shoal
-from shoal.collect.spark import session
-from shoal.collect.spark_column import count_column
+from shoal.collect.spark import count_column, session
 
 _CATEGORIES = 100
 

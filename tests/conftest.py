@@ -28,7 +28,6 @@ _LONGEST = (
     "tests/sgd/torch_tests/test_peers.py",
     "tests/figures/test_draw.py",
     "tests/collect/test_postgres.py",
-    "tests/collect/test_spark_column.py",
     "tests/collect/test_helper_faults.py",
     "tests/web/test_application.py",
     "tests/sgd/test_bounds.py",

@@ -55,7 +55,7 @@ def _commands(page: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "page",
     [
-        # tests/collect/test_spark_column.py counts the same way, and a second engine takes 20 seconds to start.
+        # tests/collect/test_spark.py counts the same way, and a second engine takes 20 seconds to start.
         pytest.param(page, marks=pytest.mark.exhaustive) if page.endswith("spark.md") else page
         for page in _PAGES
         if ">>>" in (_ROOT / page).read_text()

@@ -30,7 +30,7 @@ def _ask_response() -> None:
     shoal.amplify(_RESPONSE, reports=10_000).epsilon(1e-6)
 
 
-def _walked(ask: Callable[[], object]) -> tuple[list[str], set[tuple[str, str]]]:
+def walked(ask: Callable[[], object]) -> tuple[list[str], set[tuple[str, str]]]:
     """Return the files whose functions run, in the order in which they are entered, and who calls whom."""
     files: list[str] = []
     calls: set[tuple[str, str]] = set()
@@ -70,7 +70,7 @@ def _layer(path: str) -> int:
 
 
 def test_amplify_is_a_short_walk() -> None:
-    files, _ = _walked(_ask_default)
+    files, _ = walked(_ask_default)
     assert files[0] == "amplification/amplify.py"
     above = [name for name in files if _layer(name) <= _layer("curve.py") or name == "checks.py"]
     assert above == ["amplification/amplify.py", "checks.py", "amplification/swap_chains.py", "curve.py"]
@@ -78,7 +78,7 @@ def test_amplify_is_a_short_walk() -> None:
 
 
 def test_a_randomizer_adds_its_own_files_and_one_sum() -> None:
-    files, _ = _walked(_ask_response)
+    files, _ = walked(_ask_response)
     numerics = [name for name in files if name.startswith("numerics/")]
     assert sorted(numerics) == ["numerics/contour.py", "numerics/divergence.py", "numerics/summand.py"]
     assert len(files) <= _MOST_WITH_A_RANDOMIZER, files
@@ -87,7 +87,7 @@ def test_a_randomizer_adds_its_own_files_and_one_sum() -> None:
 def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
     years = [shoal.amplify(local_epsilon=1, reports=reports).repeated(365) for reports in (10_001, 10_000)]
     # The second year is another one, so that nothing of it is remembered.
-    files, _ = _walked(lambda: years.pop(0).epsilon(1e-6))
+    files, _ = walked(lambda: years.pop(0).epsilon(1e-6))
     assert files[0] == "curve.py"
     assert {"numerics/profile_grid.py", "numerics/convolution.py", "numerics/lattice.py"} < set(files)
     assert len(files) <= _MOST_WITH_ROUNDS, files
@@ -106,18 +106,18 @@ def test_a_private_training_is_a_short_walk_and_its_noise_is_chosen_once() -> No
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
         make_private(model, optimizer, data, loss=torch.nn.CrossEntropyLoss(), batch_size=50, epsilon=epsilon, epochs=2)
 
-    files, _ = _walked(lambda: train(1.0))
+    files, _ = walked(lambda: train(1.0))
     assert files[0] == "sgd/torch/make_private.py"
     assert len(files) <= _MOST_OF_A_TRAINING, files
     # Another ε is another noise, which the accountant of the run has to find.
     others = [1.2, 1.1]
-    files, _ = _walked(lambda: train(others.pop()))
+    files, _ = walked(lambda: train(others.pop()))
     assert len(files) <= _MOST_WITH_ANOTHER_EPSILON, files
 
 
 def test_the_walk_goes_downward() -> None:
     """No function calls up into a higher layer, but for what it was handed by it."""
-    calls = _walked(_ask_default)[1] | _walked(_ask_response)[1]
+    calls = walked(_ask_default)[1] | walked(_ask_response)[1]
     handed = {  # functions to apply and to search, and the randomizer
         ("amplification/setting.py", "mechanisms/categorical.py"),
         ("amplification/setting.py", "mechanisms/randomized_response.py"),
@@ -134,5 +134,5 @@ def test_the_walk_goes_downward() -> None:
 
 @pytest.mark.slow
 def test_the_lower_limit_is_not_built_unless_it_is_asked_for() -> None:
-    files, _ = _walked(_ask_default)
+    files, _ = walked(_ask_default)
     assert not [name for name in files if "lower" in name or "likelihood" in name or "support" in name]

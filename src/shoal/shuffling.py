@@ -132,7 +132,7 @@ def shuffled_records(
     """
     buckets = max(-(-total // bucket_records), -(-total * length // _BUCKET_BYTES))
     if buckets <= 1:
-        rows = np.concatenate(list(blocks))
+        rows = np.concatenate([np.empty((0, length), np.uint8), *blocks])
         yield rows.take(secure_coins().permutation(len(rows)), axis=0).tobytes()
         return
     folder = near.resolve().parent / f".{near.name[:100]}.{secrets.token_hex(6)}.part"

@@ -47,7 +47,7 @@ VERBS = (
         "report",
         "doctor",
     ),
-    *("shuffler serve", "shuffler seal", "shuffler status", "shuffler purge", "shuffler salvage"),
+    *("shuffler serve", "shuffler seal", "shuffler status", "shuffler purge"),
     *("analyst pull", "analyst count", "analyst estimate"),
 )
 NEW = (
@@ -660,3 +660,45 @@ def test_the_doctor_knows_the_libraries_that_are_needed(
     assert checks["numpy"]["state"] == "wrong" and "'numpy>=1000.5'" in checks["numpy"]["fix"]
     assert checks["no-such-library"]["state"] == "note" and "shoal-dp[files]" in checks["no-such-library"]["fix"]
     assert "torch" not in checks
+
+
+def test_a_full_disk_is_told_with_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And not as a result that cannot be printed, which is what a full standard output is told as."""
+    small = folder / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(small)], check=False).returncode:
+        pytest.skip("no small disk can be made here")
+    try:
+        (small / "full").write_bytes(bytes(4096))
+        told = refused(capsys, "keygen analyst --folder small")
+        assert "cannot write small/analyst.key: No space left on device" in told
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+@pytest.mark.slow
+def test_a_damaged_store_is_told(world: World, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`status` says it, and nothing else works with the folder."""
+    rounds = folder / "rounds"
+    rounds.mkdir()
+    store = SqliteStore(rounds / "shuffler.db", world.task, now=0)
+    store.add(1, [record(body) for body in world.junk(300)])
+    store.shut()
+    with (rounds / "shuffler.db").open("r+b") as file:
+        file.seek(-4096, os.SEEK_END)
+        file.write(bytes([77]) * 4096)
+    common = f"--task {world.task_path} --folder rounds"
+    key = f"--key {world.shuffler['private_key']}"
+    status, out, _ = run(capsys, f"shuffler status {common}")
+    told = " ".join(out.split())
+    assert status == 1 and "damaged: no report is taken" in told and "A disk that fails" in told
+    assert facts_of(capsys, f"shuffler status {common}", status=1)["trouble"] is not None
+    for verb in ("seal", "purge"):
+        assert "A disk that fails" in refused(capsys, f"shuffler {verb} {common} {key}")
+    served = {
+        "--tls-certificate": world.shuffler["tls_certificate"],
+        "--tls-key": world.shuffler["tls_key"],
+        "--analyst-certificate": world.analyst["tls_certificate"],
+    }
+    options = " ".join(f"{name} {path}" for name, path in served.items())
+    assert "A disk that fails" in refused(capsys, f"shuffler serve {common} {key} {options} --open")

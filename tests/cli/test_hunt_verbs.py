@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds, PrefixList
 from shoal.collect.task import Task
 from tests.cli.commands import facts_of, refused, run
 from tests.collect.small_server import Asked, Said, small_server
@@ -30,7 +30,8 @@ def test_a_task_is_made_for_all_rounds(folder: Path, capsys: pytest.CaptureFixtu
     made = facts_of(capsys, HUNT)
     assert made["format"] == "shoal task 3" and made["names"] is None and made["hunt"]["bits"] == 16
     agreed = Task.read(folder / "task.json", pinned=made["id"])
-    assert agreed.hunt_plan.people == 1990 and agreed.hunt_plan.curve.epsilon(1e-6) <= 1
+    plan = HeavyHitterRounds.plan_of(agreed)
+    assert plan.people == 1990 and plan.curve.epsilon(1e-6) <= 1
     assert agreed.central(2000).epsilon(1e-6) < made["epsilon_limit"] == 1
     assert "2 rounds, strings of 16 bits (bytes); lists are signed" in run(capsys, "task show task.json")[1]
     assert facts_of(capsys, "task show task.json")["hunt"] == made["hunt"]

@@ -16,7 +16,7 @@ from shoal.collect.envelope import information, opened
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
-from shoal.collect.upload import TokenList
+from shoal.collect.tokens import TokenList
 from shoal.errors import CollectError
 from tests.collect.world import World
 

@@ -22,7 +22,7 @@ from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store
 from shoal.collect.stores.sqlite import SqliteStore
-from shoal.collect.upload import TokenList
+from shoal.collect.tokens import TokenList
 from shoal.mechanisms import RandomizedResponse
 from tests.collect.asgi import Front, InProcess
 from tests.collect.running import batches_in

@@ -21,10 +21,9 @@ import shoal
 from shoal import processes
 from shoal.collect.analyst import Analyst
 from shoal.collect.connection import Connection
-from shoal.collect.counting import Job, spans_of
+from shoal.collect.counting import Job, ShardCounts, spans_of
 from shoal.collect.envelope import seal
 from shoal.collect.result import Result, Tally
-from shoal.collect.shard import ShardCounts
 from shoal.collect.task import Task
 from shoal.digits import rounded_up
 from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError, WithheldError, WrongKeyError

@@ -239,7 +239,9 @@ def _killed_in_the_middle(*arguments: str) -> None:
         yield next(shuffled_records(blocks, total, length, beside, stack, bucket_records=100))
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Shuffler(task, store_in(place, task), Path(folder), shuffler_key(Path(key)), permute=permute).release(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shoal.collect.shuffler.shuffled_records", permute)
+        Shuffler(task, store_in(place, task), Path(folder), shuffler_key(Path(key))).release(1)
 
 
 @pytest.mark.slow

@@ -4,12 +4,15 @@ import errno
 import io
 import json
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from shoal import collect
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.keys import make_analyst_keys, make_shuffler_keys
 from shoal.errors import (
@@ -265,3 +268,29 @@ def test_problems_are_told_in_one_line() -> None:
     assert Answer(502, {}, b"<html>").problem() == "status 502 Bad Gateway"
     assert Answer(502, {}, b"[" * 100_000).problem() == "status 502 Bad Gateway"
     assert len(Answer(400, {}, json.dumps({"detail": "x" * 10_000}).encode()).problem()) == 500
+
+
+SERVER = ("starlette", "uvicorn", "uvloop", "psycopg", "pyspark")
+
+
+def test_public_names_are_there() -> None:
+    assert dir(collect) == collect.__all__
+    for name in collect.__all__:
+        assert getattr(collect, name).__name__ == name
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = collect.nothing
+
+
+@pytest.mark.slow
+def test_the_client_and_the_analyst_load_no_server() -> None:
+    names = "Analyst, Connection, Sender, Task, analyst_key, fetch_task"
+    script = f"import sys; from shoal.collect import {names}; print([n for n in {SERVER!r} if n in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_importing_shoal_loads_no_collection() -> None:
+    script = "import sys, shoal; print([name for name in sys.modules if name.startswith('shoal.collect')])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert result.stdout.strip() == "[]"

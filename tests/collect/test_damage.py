@@ -1,10 +1,9 @@
-"""A store whose file is damaged: it is noticed, nothing more is acknowledged, and what can be read is saved."""
+"""A store whose file is damaged: it is noticed, nothing more is acknowledged, and what SQLite's shell saves goes on."""
 
 import random
 import shutil
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,14 +11,11 @@ import pytest
 
 from shoal.collect.batch import BatchFile
 from shoal.collect.envelope import information, opened
-from shoal.collect.pages import Pages
 from shoal.collect.round_state import State, record
-from shoal.collect.salvage import Salvage, salvage
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.postgres import PostgresStore
 from shoal.collect.stores.sqlite import SqliteStore
-from shoal.errors import DamagedError, ParameterError, TryAgainError, WrongKeyError
-from shoal.mechanisms import UnaryEncoding
+from shoal.errors import DamagedError, ShoalError, TryAgainError
 from tests.collect.asgi import Clock, made, refused, reports
 from tests.collect.database import Cluster
 from tests.collect.model import watched
@@ -66,14 +62,31 @@ def _overwrite(path: Path, page: int, content: bytes) -> None:
         file.write(content)
 
 
-def _saved(world: World, source: Path, target: Path) -> Salvage:
-    return salvage(source, target, world.task, world.shuffler_key, name=_NAME, now=200.0)
+def _recovered(source: Path, target: Path) -> None:
+    """Save what can be read into a new folder, as docs/security.md says; Debian's shell has no `.recover`."""
+    shutil.copytree(source, target)
+    for path in target.glob(f"{_NAME}*"):
+        path.unlink()
+    command = f"sqlite3 {source / _NAME} .dump | sed 's/^ROLLBACK.*/COMMIT;/' | sqlite3 {target / _NAME}"
+    subprocess.run(command, shell=True, check=False, stderr=subprocess.DEVNULL)
+
+
+def _discard(path: Path, number: int) -> None:
+    """Discard a sealed round, as docs/security.md says."""
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(
+            "UPDATE round SET state = 'purged', discarded = 1 WHERE state = 'sealed' AND number = ?", (number,)
+        )
+        database.execute("UPDATE report SET body = NULL WHERE round = ?", (number,))
 
 
 def _released(world: World, folder: Path) -> dict[int, list[int]]:
     """Release all rounds of a folder, and return the values in each."""
     shuffler = _shuffler(world, folder, now=1e6)
-    shuffler.tick()
+    try:
+        shuffler.tick()
+    except DamagedError as error:  # a sealed round that is not whole; the others are released
+        assert "was said to have" in str(error)
     found = {}
     for one in shuffler.rounds():
         if one.state == State.READY:
@@ -86,44 +99,15 @@ def _released(world: World, folder: Path) -> dict[int, list[int]]:
     return found
 
 
-def test_pages_hold_the_rows_that_sqlite_finds(world: World, tmp_path: Path) -> None:
-    _filled(world, tmp_path)
-    other = SqliteStore(tmp_path / _NAME, world.task, now=0)  # with a log that is not in the file yet
-    other.add(4, [record(body, random.randbytes(16)) for body in world.junk(30)])
-    with closing(sqlite3.connect(tmp_path / _NAME)) as database, closing(Pages(tmp_path / _NAME)) as pages:
-        there = {row.values for row in pages.rows() if row.number is None}
-        expected: set[object] = set()
-        for table in ("report", "tag", "task"):
-            expected |= set(database.execute(f"SELECT * FROM {table}"))
-        assert there == expected and len(there) == 200 + 200 + 200 + 330 + 30 + 1
-        numbered = {(row.number, *row.values[1:]) for row in _again(tmp_path) if len(row.values) == 11}
-        assert numbered == set(database.execute("SELECT * FROM round"))
-        assert pages.unreadable == 0 and not pages.log_cut_off
-    other.shut()
-
-
-def _again(folder: Path) -> list:  # type: ignore[type-arg]
-    with closing(Pages(folder / _NAME)) as pages:
-        return list(pages.rows())
-
-
-def test_reports_that_lie_on_several_pages(tmp_path: Path) -> None:
-    world = make_exact_world(tmp_path, mechanism=UnaryEncoding(categories=60_000, local_epsilon=40))
-    assert world.task.ciphertext_bytes > 7_000
-    store = SqliteStore(tmp_path / _NAME, world.task, now=0)
-    bodies = world.junk(25)
-    store.add(1, [record(body) for body in bodies])
-    assert {row.values[2] for row in _again(tmp_path) if len(row.values) == 3 and row.number is None} == set(bodies)
-    store.shut()
-
-
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs the shell of SQLite")
 @pytest.mark.parametrize("junk", ["zeros", "random", "another page"])
 def test_any_page_that_is_overwritten_is_noticed_and_the_rest_saved(world: World, tmp_path: Path, junk: str) -> None:
+    """What SQLite's shell reads is used or refused: no round is released twice, or without some of its reports."""
     sent = _filled(world, tmp_path / "whole")
     size = (tmp_path / "whole" / _NAME).stat().st_size
     dice = random.Random(1)
-    lost = []
+    saved: list[int] = []
     with closing(sqlite3.connect(tmp_path / "whole" / _NAME)) as database:
         (tags,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'tag'").fetchone()
     for page in range(1, size // _PAGE + 1):
@@ -144,24 +128,26 @@ def test_any_page_that_is_overwritten_is_noticed_and_the_rest_saved(world: World
             trouble = str(error)
         else:
             trouble = store.trouble or ""
-            with pytest.raises(DamagedError, match="shoal shuffler salvage"):
+            with pytest.raises(DamagedError, match="A disk that fails"):
                 store.add(4, [record(body) for body in world.junk(1)])
             with pytest.raises(DamagedError):
                 store.close(1e6)
             store.shut()
-        assert "is damaged" in trouble and "shoal shuffler salvage" in trouble, page
-        before = (broken / _NAME).read_bytes()
-        saved = _saved(world, broken, rescued)
-        assert (broken / _NAME).read_bytes() == before
-        values = _released(world, rescued)
-        lost.append(700 - sum(map(len, values.values())))
+        assert "is damaged" in trouble and "A disk that fails" in trouble, page
+        _recovered(broken, rescued)
+        try:
+            values = _released(world, rescued)
+        except ShoalError:  # most often: it does not know the round that the mark names
+            assert sorted(each.name for each in rescued.glob("*.batch")) == sorted(
+                each.name for each in broken.glob("*.batch")
+            )
+            continue
+        saved.append(sum(map(len, values.values())))
         for number, found in values.items():
             assert set(found) <= set(range(len(sent[number]))) and len(found) == len(set(found))
         assert values.get(2) == list(range(200)), page  # its batch is whole
-        told = {one.number: one for one in saved.rounds}
-        if 3 in values and told[3].missing is not None:
-            assert told[3].missing == 200 - len(values[3]) and told[3].saved == len(values[3])
-    assert max(lost) < 60 and 0 in lost and sum(lost) >= 500, lost  # what was on that page, and nothing else
+        assert values.get(3) in (None, list(range(200))), page
+    assert max(saved) == 700 and len(saved) > 10, saved
 
 
 def test_a_changed_report_is_noticed_at_the_seal(world: World, tmp_path: Path) -> None:
@@ -178,13 +164,16 @@ def test_a_changed_report_is_noticed_at_the_seal(world: World, tmp_path: Path) -
     assert shuffler.trouble is None
     with pytest.raises(DamagedError, match="not what was stored"):
         shuffler.close()
-    assert "salvage" in (shuffler.trouble or "") and shuffler.current().number == 1
+    assert "A disk that fails" in (shuffler.trouble or "") and shuffler.current().number == 1
     with pytest.raises(DamagedError):
         shuffler.accept(1, [record(world.junk(1)[0])])
     shuffler.shut()
-    saved = _saved(world, tmp_path, tmp_path / "saved")
-    assert saved.saved == 49
-    assert _released(world, tmp_path / "saved") == {1: [value for value in range(50) if value != 7]}
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM report WHERE round = (SELECT max(number) FROM round)")
+    shuffler = _shuffler(world, tmp_path)
+    shuffler.accept(1, [record(body) for body in world.sealed(range(100, 150))])
+    shuffler.shut()
+    assert _released(world, tmp_path) == {1: list(range(100, 150))}
 
 
 def test_a_changed_report_is_noticed_at_the_release(
@@ -203,10 +192,11 @@ def test_a_changed_report_is_noticed_at_the_release(
     assert [one.state for one in shuffler.rounds()] == [State.SEALED, State.OPEN] and shuffler.trouble
     assert not list(tmp_path.glob("*.batch"))
     shuffler.shut()
-    saved = _saved(world, tmp_path, tmp_path / "saved")
-    (first, *_) = saved.rounds
-    assert (first.saved, first.missing) == (49, 1)
-    assert len(_released(world, tmp_path / "saved")[1]) == 49
+    _discard(tmp_path / _NAME, 1)
+    shuffler = _shuffler(world, tmp_path, now=130.0)
+    shuffler.accept(2, [record(body) for body in world.sealed(range(50), 2)])
+    shuffler.shut()
+    assert _released(world, tmp_path) == {2: list(range(50))}
 
 
 @pytest.mark.slow
@@ -232,79 +222,8 @@ def test_no_201_once_it_is_known(world: World, tmp_path: Path, caplog: pytest.Lo
         refused(front.analyst("POST", f"/v1/tasks/{world.task.id}/rounds/1/ack", b"0" * 64), 409)
         front.tick()
     lines = [one.getMessage() for one in caplog.records]
-    assert any("is damaged" in line and "shoal shuffler salvage" in line and _NAME in line for line in lines)
+    assert any("is damaged" in line and "A disk that fails" in line and _NAME in line for line in lines)
     assert len(lines) <= 3, "once for each kind of trouble, however many requests come"
-
-
-@pytest.mark.slow
-def test_a_round_that_lost_too_many_is_discarded(tmp_path: Path) -> None:
-    world = make_exact_world(tmp_path / "world", minimum=200)
-    folder = tmp_path / "rounds"
-    _filled(world, folder)
-    with closing(sqlite3.connect(folder / _NAME)) as database:
-        (digest,) = database.execute("SELECT digest FROM report WHERE round = 3 LIMIT 1").fetchone()
-        body = database.execute("SELECT body FROM report WHERE round = 3 AND digest = ?", (digest,)).fetchone()[0]
-    data = (folder / _NAME).read_bytes()
-    (folder / _NAME).write_bytes(data.replace(body, bytes(len(body))))
-    saved = _saved(world, folder, tmp_path / "saved")
-    told = {one.number: one for one in saved.rounds}
-    assert told[3].discarded and told[3].saved == 0 and "fewer than the minimum" in (told[3].note or "")
-    assert sorted(_released(world, tmp_path / "saved")) == [2, 4]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batches", [0, 1, 2])
-def test_a_round_whose_state_is_lost_is_never_released_in_two_ways(world: World, tmp_path: Path, batches: int) -> None:
-    folder, target = tmp_path / "rounds", tmp_path / "saved"
-    _filled(world, folder)
-    before = sorted(folder.glob("round-2.*.batch"))
-    assert len(before) == 1
-    content = before[0].read_bytes()
-    if batches == 0:
-        before[0].unlink()
-    elif batches == 2:
-        (folder / "round-2.0123456789abcdef.batch").write_bytes(content)
-    with closing(sqlite3.connect(folder / _NAME)) as database:
-        (page,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'round'").fetchone()
-        ((manifest,),) = database.execute("SELECT manifest FROM round WHERE number = 2")
-    _overwrite(folder / _NAME, page, bytes(_PAGE))
-    saved = _saved(world, folder, target)
-    assert any("which round was open was lost" in note for note in saved.notes)
-    shuffler = _shuffler(world, target, now=201.0)
-    states = {one.number: (one.state, one.discarded) for one in shuffler.rounds()}
-    second = {0: (State.PURGED, True), 1: (State.READY, False), 2: (State.PURGED, True)}[batches]
-    assert states == {
-        1: (State.PURGED, False),
-        2: second,
-        3: (State.SEALED, False),
-        4: (State.SEALED, False),
-        5: (State.OPEN, False),
-    }
-    if batches == 1:
-        assert shuffler.released(2)[0] == manifest  # the same signature of the same batch
-        assert shuffler.batch_path(2).read_bytes() == content
-    shuffler.shut()
-
-
-def test_a_log_that_is_damaged(world: World, tmp_path: Path) -> None:
-    """What was committed before the damage is there, and what came after it is said to be missing."""
-    store = SqliteStore(tmp_path / _NAME, world.task, now=0)
-    bodies = world.sealed(range(100))
-    for start in range(0, 100, 10):
-        store.add(1, [record(body) for body in bodies[start : start + 10]])
-    for name in (_NAME, f"{_NAME}-wal"):
-        (tmp_path / "copy").mkdir(exist_ok=True)
-        shutil.copyfile(tmp_path / name, tmp_path / "copy" / name)
-    store.shut()
-    log = tmp_path / "copy" / f"{_NAME}-wal"
-    place = log.read_bytes().index(bodies[55]) + 8
-    data = bytearray(log.read_bytes())
-    data[place] ^= 1
-    log.write_bytes(data)
-    saved = _saved(world, tmp_path / "copy", tmp_path / "saved")
-    assert any("write-ahead log is damaged" in note for note in saved.notes)
-    assert saved.saved == 50
-    assert _released(world, tmp_path / "saved") == {1: list(range(50))}
 
 
 @pytest.mark.slow
@@ -330,18 +249,21 @@ def test_a_round_is_not_released_again_if_the_log_is_lost(world: World, tmp_path
         die("swept")
     shuffler.shut()
     _lose(crashed / f"{_NAME}-wal", log)
-    with closing(sqlite3.connect(f"file:{crashed / _NAME}?immutable=1", uri=True)) as database:
-        (page,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'turn'").fetchone()
-    _overwrite(crashed / _NAME, page, bytes(_PAGE))  # the least damage for which there is something to salvage
-    saved = _saved(world, crashed, tmp_path / "saved")
-    emptied = log in ("missing", "empty") or point in ("renamed", "after purge", "swept")  # before it was lost
-    (note,) = (note for note in saved.notes if "write-ahead log" in note)
-    assert ("missing or empty" if emptied else "is damaged" if log == "unreadable" else "middle of a trans") in note
-    again = _shuffler(world, tmp_path / "saved", now=1e6)
+    try:
+        again = _shuffler(world, crashed, now=1e6)
+    except DamagedError as error:
+        assert "has gone back in time" in str(error) or "is damaged" in str(error)
+        assert all(path.read_bytes() == content for path in crashed.glob("*.batch"))
+        return
     again.settle()
     first = next(one for one in again.rounds() if one.number == 1)
-    if first.state == State.READY:
-        assert again.batch_path(1).read_bytes() == content
+    if first.state == State.READY:  # the same reports, if it was released again from the same rows
+        records = [again.batch_path(1).read_bytes(), content]
+        length = world.task.ciphertext_bytes
+        assert (
+            len({tuple(sorted(data[at : at + length] for at in range(100, len(data), length))) for data in records})
+            == 1
+        )
     else:
         assert first.state == State.PURGED and not first.discarded
     again.shut()
@@ -399,49 +321,6 @@ def test_a_batch_stays_while_the_file_is_not_known_to_be_without_its_log(world: 
     shuffler.settle()
     assert not path.exists()
     shuffler.shut()
-
-
-@pytest.mark.slow
-def test_what_is_not_damaged_is_not_salvaged(world: World, tmp_path: Path) -> None:
-    folder = tmp_path / "rounds"
-    _filled(world, folder)
-    with pytest.raises(ParameterError, match="not damaged"):
-        _saved(world, folder, tmp_path / "saved")
-    other = make_exact_world(tmp_path / "other", minimum=20)
-    with pytest.raises(WrongKeyError):
-        salvage(folder, tmp_path / "new", world.task, other.shuffler_key, name=_NAME, now=0)
-    _overwrite(folder / _NAME, 1, random.randbytes(100))
-    with pytest.raises(ParameterError, match="holds the reports of task"):
-        salvage(folder, tmp_path / "new", other.task, other.shuffler_key, name=_NAME, now=0)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").touch()
-    with pytest.raises(ParameterError, match="not empty"):
-        _saved(world, folder, tmp_path / "full")
-    (folder / _NAME).write_bytes(random.randbytes(20 * _PAGE))
-    with pytest.raises(DamagedError, match="nothing in"):
-        _saved(world, folder, tmp_path / "nothing")
-    assert not list((tmp_path / "nothing").iterdir())
-
-
-@pytest.mark.slow
-def test_a_store_that_is_served_is_not_salvaged(world: World, tmp_path: Path) -> None:
-    folder = tmp_path / "rounds"
-    _filled(world, folder)
-    code = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('SELECT * FROM task').fetchall(); input()"
-    other = subprocess.Popen(
-        [sys.executable, "-c", f"{code[:-7]}print('open', flush=True); input()", str(folder / _NAME)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert other.stdin is not None and other.stdout is not None
-    try:
-        assert other.stdout.readline() == b"open\n"
-        with pytest.raises(TryAgainError, match="stop the shuffler"):
-            _saved(world, folder, tmp_path / "saved")
-    finally:
-        other.communicate(b"\n", 30)
-    with pytest.raises(ParameterError, match="not damaged"):
-        _saved(world, folder, tmp_path / "saved")
 
 
 @pytest.mark.slow

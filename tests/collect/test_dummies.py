@@ -5,7 +5,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +14,16 @@ from scipy.stats import norm, rankdata
 from shoal.collect.analyst import Analyst
 from shoal.collect.batch import BatchFile
 from shoal.collect.round_state import State, record
-from shoal.collect.salvage import salvage
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
-from shoal.errors import ParameterError
+from shoal.errors import DamagedError, ParameterError
 from shoal.mechanisms import Covered, Dummies
 from tests.collect.database import Cluster
 from tests.collect.people import Puller, records_of
 from tests.collect.running import Running, store_in, until
 from tests.collect.world import World, make_covered_world, make_dummies_world, make_world
-from tests.exhaustive import representative
 from tests.recipes.json_store import JsonStore
 
 HOUR = 3600.0
@@ -174,48 +171,18 @@ def test_the_analyst_subtracts_their_mean(tmp_path: Path) -> None:
     assert "If shuffler and analyst collude, what remains is nothing" in result.holds
 
 
-def _damaged(world: World, folder: Path, *, sealed: bool, lost: bool) -> tuple[list[bytes], Path]:
-    """Leave a folder whose store is known to be damaged, and return what its first round has."""
-    store = SqliteStore(folder / "shuffler.db", world.task, now=0.0)
-    size = world.task.mechanism.bundle
-    bodies = [b"".join(world.junk(size)) for _ in range(50)]
-    store.add(1, [record(body) for body in bodies])
-    if sealed:
-        assert store.close(store.time() + HOUR) is not None
-    there = sorted(b"".join(store.bodies(1))[at : at + 64] for at in range(0, 64 * 10**4, 64))
-    store.shut()
-    with closing(sqlite3.connect(folder / "shuffler.db")) as database:
-        database.execute("PRAGMA journal_mode = DELETE")
-        if lost:
-            database.execute("DELETE FROM report WHERE digest = (SELECT min(digest) FROM report)")
-        # What is not what was stored: a row of a round that nobody has.
-        database.execute("INSERT INTO report VALUES (77, x'00', x'00')")
-        database.commit()
-    return [body for body in there if body], folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "damage"),
-    representative(product([make_covered_world, make_dummies_world], [(True, False), (True, True), (False, False)]), 2),
-)
-def test_salvage_keeps_a_round_only_if_it_is_sealed_and_whole(make, damage, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("make", [make_covered_world, make_dummies_world])
+def test_a_sealed_round_that_lost_a_message_is_not_released(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """A bundle without one of its messages hides less, and dummies must neither be missing nor be drawn again."""
-    sealed, lost = damage
     world = make(tmp_path / "world")
-    (tmp_path / "old").mkdir()
-    there, old = _damaged(world, tmp_path / "old", sealed=sealed, lost=lost)
-    salvage(old, tmp_path / "new", world.task, world.shuffler_key, name="shuffler.db", now=100.0)
-    store = SqliteStore(tmp_path / "new" / "shuffler.db", world.task, now=0.0)
-    first, *_ = store.rounds()
-    if sealed and not lost:
-        assert (first.state, first.reports, first.records) == (State.SEALED, 50, len(there))
-        shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key)
-        assert sorted(_released(world, shuffler)) == there
-    else:
-        assert first.state == State.PURGED and first.discarded
-        assert b"".join(store.bodies(1)) == b""
-    store.shut()
+    store = SqliteStore(tmp_path / "shuffler.db", world.task, now=0.0)
+    shuffler = _sealed(world, store, world.bundles([0, 1] * 5), tmp_path / "batches")
+    with closing(sqlite3.connect(tmp_path / "shuffler.db")) as database, database:
+        database.execute("DELETE FROM report WHERE digest = (SELECT min(digest) FROM report)")
+    with pytest.raises(DamagedError, match="was said to have"):
+        shuffler.settle()
+    assert shuffler.rounds()[0].state == State.SEALED and not list((tmp_path / "batches").glob("*.batch"))
+    shuffler.shut()
 
 
 def test_a_store_that_does_not_know_of_them_refuses(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shoal.collect.log import Log
-from shoal.collect.open_files import public_connections
+from shoal.collect.server import public_connections
 from tests.collect.running import Running, until
 from tests.collect.world import World, make_exact_world
 
@@ -92,7 +92,7 @@ def test_too_few_files_are_refused(world: World, tmp_path: Path) -> None:
 def test_the_limit_is_raised() -> None:
     """As far as it is allowed, and never lowered."""
     script = (
-        "import resource; from shoal.collect.log import Log; from shoal.collect.open_files import public_connections\n"
+        "import resource; from shoal.collect.log import Log; from shoal.collect.server import public_connections\n"
         "for soft, hard in ((300, 600), (600, 600)):\n"
         "    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))\n"
         "    print(public_connections(Log()), *resource.getrlimit(resource.RLIMIT_NOFILE))\n"

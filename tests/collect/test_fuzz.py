@@ -4,7 +4,6 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal.collect.analyst import Analyst
 from shoal.collect.batch import MAGIC, BatchFile, Manifest
-from shoal.collect.envelope import information, opened, plaintexts, seal
-from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ForgedError, FormatError, ParameterError
 from shoal.mechanisms import RandomizedResponse
 from tests.collect.asgi import InProcess, made
+from tests.collect.test_shard import KINDS, junk
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import amount
 
@@ -71,113 +68,13 @@ def mutated(data: bytes, probability: random.Random) -> bytes:
     return bytes(found)
 
 
-# Sealed reports.
-
-
-def _plain(world: World, value: int) -> bytes:
-    return plaintexts(world.task, [value])[0]
-
-
-def _flipped(body: bytes, place: int) -> bytes:
-    place %= len(body)
-    return body[:place] + bytes([body[place] ^ (1 + place % 255)]) + body[place + 1 :]
-
-
-def _other_task(world: World) -> Task:
-    return replace(world.task, question="Another question?")
-
-
-def _sealed(world: World, plain: bytes) -> bytes:
-    return seal(world.task, ROUND, plain)
-
-
-KINDS: dict[str, tuple[str, Callable[[World, int], bytes]]] = {
-    "right": ("valid", lambda world, n: _sealed(world, _plain(world, n % 5))),
-    "changed": ("undecryptable", lambda world, n: _flipped(_sealed(world, _plain(world, n % 5)), n)),
-    "junk": ("undecryptable", lambda world, n: random.Random(n).randbytes(world.task.ciphertext_bytes)),
-    "zeros": ("undecryptable", lambda world, n: bytes(world.task.ciphertext_bytes)),
-    "other round": ("undecryptable", lambda world, n: seal(world.task, ROUND + 1 + n, _plain(world, n % 5))),
-    "other task": ("undecryptable", lambda world, n: seal(_other_task(world), ROUND, _plain(world, n % 5))),
-    "other key": (
-        "undecryptable",
-        lambda world, n: seal(
-            replace(world.task, analyst_key=X25519PrivateKey.generate().public_key().public_bytes_raw()),
-            ROUND,
-            _plain(world, n % 5),
-        ),
-    ),
-    "put together from two": (
-        "undecryptable",
-        lambda world, n: _sealed(world, _plain(world, n % 5))[:32] + _sealed(world, _plain(world, n % 5))[32:],
-    ),
-    "other version": ("malformed", lambda world, n: _sealed(world, bytes([2 + n % 254]) + _plain(world, 1)[1:])),
-    "other mechanism": (
-        "malformed",
-        lambda world, n: _sealed(world, _plain(world, 1)[:1] + bytes([2 + n % 254]) + _plain(world, 1)[2:]),
-    ),
-    "no category": (
-        "malformed",
-        lambda world, n: _sealed(world, _plain(world, 1)[:2] + bytes([5 + n % 251]) + _plain(world, 1)[3:]),
-    ),
-    "not padded": (
-        "malformed",
-        lambda world, n: _sealed(world, _plain(world, 1)[: 3 + n % 13] + b"\x01" + _plain(world, 1)[4 + n % 13 :]),
-    ),
-}
-
-
-@pytest.mark.slow
-@FIXED
-@given(kinds=st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.integers(0, 1000)), max_size=30))
-def test_records_are_counted_for_what_they_are(world: World, kinds: list[tuple[str, int]]) -> None:
-    records = b"".join(KINDS[kind][1](world, n) for kind, n in kinds)
-    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, records)
-    expected = Counter(KINDS[kind][0] for kind, _ in kinds)
-    assert (found.valid, found.undecryptable, found.malformed) == tuple(
-        expected[kind] for kind in ("valid", "undecryptable", "malformed")
-    )
-    said = [n % 5 for kind, n in kinds if KINDS[kind][0] == "valid"]
-    assert found.values.tolist() == np.bincount(said, minlength=5).tolist()
-
-
-@pytest.mark.slow
-@FIXED
-@given(st.binary(max_size=300))
-def test_any_bytes_are_no_report(world: World, data: bytes) -> None:
-    info = information(world.task, ROUND)
-    assert opened(world.analyst_key, info, [data]) == [None]
-    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, data)
-    assert (found.valid, found.malformed) == (0, 0)
-    assert found.undecryptable == -(-len(data) // world.task.ciphertext_bytes)
-
-
-def test_a_report_cut_off_or_drawn_out_is_none(world: World) -> None:
-    body = _sealed(world, _plain(world, 1))
-    info = information(world.task, ROUND)
-    assert opened(world.analyst_key, info, [body]) == [_plain(world, 1)]
-    for length in range(1, len(body)):
-        assert opened(world.analyst_key, info, [body[:length], body[length:]]) == [None, None]
-    for length in range(1, 40):
-        assert opened(world.analyst_key, info, [body + bytes(length), bytes(length) + body]) == [None, None]
-
-
-def test_a_longer_plaintext_that_was_sealed_right_is_malformed(world: World) -> None:
-    length = world.task.ciphertext_bytes
-    short = seal(world.task, ROUND, _plain(world, 1)[:-1])
-    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, short)
-    assert (found.valid, found.malformed, found.undecryptable) == (0, 1, 0)
-    long = seal(world.task, ROUND, _plain(world, 1) + bytes(16))
-    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, long)
-    assert found.valid == 0 and found.records == -(-len(long) // length)
-
-
 # Manifests, batches and tasks.
 
 
 @pytest.fixture(scope="module")
 def release(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
     path = tmp_path_factory.mktemp("release") / "batch"
-    return path, world.release(path, [_sealed(world, _plain(world, n % 5)) for n in range(20)], ROUND)
+    return path, world.release(path, world.sealed(np.arange(20) % 5, ROUND), ROUND)
 
 
 def test_a_changed_manifest_is_refused_or_says_the_same(world: World, release: tuple[Path, bytes]) -> None:
@@ -256,7 +153,7 @@ def test_a_manifest_by_another_shuffler(world: World, release: tuple[Path, bytes
     with pytest.raises(FormatError, match="another task or round"):
         Manifest.verified(release[1], world.task, ROUND + 1)
     with pytest.raises(FileError):
-        Manifest.verified(release[1], _other_task(world), ROUND)
+        Manifest.verified(release[1], replace(world.task, question="Another question?"), ROUND)
 
 
 @pytest.mark.slow
@@ -344,11 +241,13 @@ def test_junk_goes_all_the_way_and_is_counted(world: World, tmp_path: Path) -> N
         path = f"/v1/tasks/{world.task.id}/rounds/{ROUND}/reports"
         sent = set()
         for n in range(6):
-            for told, make in KINDS.values():
-                body = make(world, n)
+            bodies = {kind: junk(world, kind, random.Random(n)) for kind in KINDS} | {
+                "fine": world.sealed([n % 5], ROUND)[0]
+            }
+            for kind, body in bodies.items():
                 assert front.public("POST", path, body).status == 201
                 if body not in sent:
-                    expected[told] += 1
+                    expected[KINDS.get(kind, "valid")] += 1
                 sent.add(body)
         now += 60
         front.tick()

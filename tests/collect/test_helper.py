@@ -2,11 +2,9 @@
 
 import json
 import re
-import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -15,15 +13,13 @@ import numpy as np
 import pytest
 
 from shoal.collect import failpoint
-from shoal.collect.added_dummies import sealed_dummies
 from shoal.collect.analyst import Analyst
 from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Connection
-from shoal.collect.dummy_proof import proof_of, proven
 from shoal.collect.envelope import information, opened
-from shoal.collect.helper import Helper
+from shoal.collect.kinds.dummy_rounds import DummyRounds, proof_of, proven
 from shoal.collect.round_state import State, record
-from shoal.collect.salvage import salvage
+from shoal.collect.sender import Helper
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store
 from shoal.collect.stores.sqlite import SqliteStore
@@ -54,7 +50,7 @@ def _sealed(world: World, store: Store, bodies: Sequence[bytes], folder: Path) -
 
 
 def _draw(world: World, number: int = 1) -> list[bytes]:
-    return sealed_dummies(world.task, number)
+    return world.task.kind.drawn(world.task, number)
 
 
 def _stored(store: Store, number: int = 1) -> list[bytes]:
@@ -218,9 +214,9 @@ def test_a_task_names_a_key_for_every_helper(world: World, tmp_path: Path) -> No
     one, two = task.helper_keys
     for keys in ((), (one,), (one, one), (one, task.shuffler_key), (one, task.analyst_key), (one, two, bytes(32), one)):
         with pytest.raises(ParameterError, match="helper"):
-            replace(task, helper_keys=keys)
+            replace(task, kind=DummyRounds(keys))
     with pytest.raises(ParameterError, match="public key of 32 bytes"):
-        replace(task, helper_keys=(one, b"short"))
+        replace(task, kind=DummyRounds((one, b"short")))
     with pytest.raises(ParameterError, match=r"2 helper_keys do not fit .*: it takes none"):
         replace(task, mechanism=Covered(categories=3, slots=8, fill=0.75), delta=0.1, epsilon_limit=9.0, minimum=100)
     with pytest.raises(ParameterError, match="helper_keys must be 64 hexadecimal digits"):
@@ -240,31 +236,17 @@ def test_a_store_of_an_earlier_version_gets_the_column(place: str, tmp_path: Pat
     again.shut()
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_salvage_keeps_a_round_that_waits_for_a_helper(world: World, lost: bool, tmp_path: Path) -> None:
-    """If it is whole: what a helper has added is not asked for again."""
-    (tmp_path / "old").mkdir()
-    store = SqliteStore(tmp_path / "old" / "shuffler.db", world.task, now=0.0)
+def test_a_sealed_round_that_lost_a_message_takes_no_dummies(world: World, tmp_path: Path) -> None:
+    """Counted again with them, the round would look whole."""
+    store = SqliteStore(tmp_path / "shuffler.db", world.task, now=0.0)
     shuffler = _sealed(world, store, world.bundles([0] * 9), tmp_path / "batches")
-    shuffler.mix(1, 0, [record(body) for body in _draw(world)])
-    there = _stored(store)
-    if lost:
-        with store._transaction() as database:
-            database.execute("DELETE FROM report WHERE digest = (SELECT min(digest) FROM report)")
+    with store._transaction() as database:
+        database.execute("DELETE FROM report WHERE digest = (SELECT min(digest) FROM report)")
+    before = _stored(store)
+    with pytest.raises(DamagedError, match=r"has \d+ of \d+ messages"):
+        shuffler.mix(1, 0, [record(body) for body in _draw(world)])
+    assert _stored(store) == before and shuffler.trouble
     store.shut()
-    with closing(sqlite3.connect(tmp_path / "old" / "shuffler.db")) as database:
-        database.execute("PRAGMA journal_mode = DELETE")
-        database.execute("INSERT INTO report VALUES (77, x'00', x'00')")  # of a round that nobody has
-        database.commit()
-    salvage(tmp_path / "old", tmp_path / "new", world.task, world.shuffler_key, name="shuffler.db", now=100.0)
-    saved = SqliteStore(tmp_path / "new" / "shuffler.db", world.task, now=0.0)
-    first = saved.rounds()[0]
-    if lost:
-        assert first.discarded and not _stored(saved)
-    else:
-        assert (first.state, first.helped, first.reports, first.messages) == (State.SEALED, 1, 9, len(there))
-        assert _stored(saved) == there
-    saved.shut()
 
 
 @dataclass

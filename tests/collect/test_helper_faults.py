@@ -8,7 +8,7 @@ import pytest
 
 from shoal.collect.envelope import information, opened
 from shoal.mechanisms import Dummies
-from tests.collect.helping import Helping
+from tests.collect.actors import Helping
 from tests.collect.people import Puller, records_of
 from tests.collect.running import Running, until
 from tests.collect.test_faults import HELPED

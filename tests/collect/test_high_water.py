@@ -14,7 +14,6 @@ import pytest
 
 from shoal.collect.high_water import FILE, Mark
 from shoal.collect.round_state import State, record
-from shoal.collect.salvage import salvage
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store, StoreError
 from shoal.collect.stores.postgres import PostgresStore
@@ -367,42 +366,25 @@ def test_status_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     _restored(life, folder / "shuffler.db", tmp_path / "copy")
     common = f"--task {life.world.task_path} --folder {folder}"
     told = str(facts_of(capsys, f"shuffler status {common}", status=1)["trouble"])
-    assert "gone back in time" in told and "salvage" not in told
+    assert "gone back in time" in told
     for verb in ("seal", "purge"):
         key = life.world.shuffler["private_key"]
         assert "gone back in time" in refused(capsys, f"shuffler {verb} {common} --key {key}")
 
 
-@pytest.mark.parametrize("make", [make_dummies_world, make_exact_world])
-def test_salvage_never_releases_a_round_up_to_the_mark_in_another_way(make: _Make, tmp_path: Path) -> None:
-    """The database is from before the seal, and damaged, and the batch was purged."""
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.mkdir()
-    life = _life(str(old / "shuffler.db"), make(tmp_path / "world"), old)
-    life.fill(1)
-    life.stop()
-    life.start()
-    with closing(sqlite3.connect(old / "shuffler.db")) as database:
-        # A row that is not what was stored: the least damage for which there is something to salvage.
-        database.execute("INSERT INTO report VALUES (77, x'00', x'00')")
-        database.commit()
-    _copied(old / "shuffler.db", tmp_path / "copy")
-    life.now += _LENGTH
-    assert life.shuffler.close() is not None
-    life.shuffler.settle()
+def test_a_recovered_database_without_the_round_is_refused(tmp_path: Path) -> None:
+    """Its row was on a page that could not be read, and the batch was counted and deleted."""
+    path = tmp_path / "shuffler.db"
+    life = _life(str(path), make_dummies_world(tmp_path / "world"), tmp_path / "batches")
+    life.end(1)
     life.shuffler.acknowledge(1, life.shuffler.released(1)[1].sha256)
     life.shuffler.settle()
     assert not life.signed()
-    _restored(life, old / "shuffler.db", tmp_path / "copy")
-    saved = salvage(old, new, life.world.task, life.world.shuffler_key, name="shuffler.db", now=life.now)
-    assert [(one.number, one.state, one.discarded) for one in saved.rounds] == [
-        (1, State.PURGED, True),
-        (2, State.OPEN, False),
-    ]
-    again = _life(str(new / "shuffler.db"), life.world, new)
-    again.now = life.now
-    again.end(2)
-    again.stop()
+    life.stop()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DELETE FROM round WHERE number = 1")
+    life.refuses("round 1 was sealed before, and the database does not have it")
+    life.stop()
 
 
 def _dropped(cluster: Cluster, world: World) -> None:

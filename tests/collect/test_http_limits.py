@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from shoal.collect import http_limits
-from shoal.collect.http_limits import BoundedProtocol
+from shoal.collect import listener
+from shoal.collect.listener import BoundedProtocol
 from tests.collect.running import PATIENCE, Running, post
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import representative
@@ -176,7 +176,7 @@ async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
 )
 def test_a_request_that_never_ends_is_not_waited_for(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither on a new connection nor after a request that was answered."""
-    monkeypatch.setattr(http_limits, "_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "_SECONDS", 0.2)
 
     assert asyncio.run(_closed(begun)).count(b"200 OK") == begun.count(b"\r\n\r\n")
 
@@ -189,7 +189,7 @@ def test_what_follows_an_answer_does_not_keep_the_connection(
     begun: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither blank lines nor the body of a request that was answered before it came."""
-    monkeypatch.setattr(http_limits, "_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "_SECONDS", 0.2)
     assert asyncio.run(_closed(begun + b"\r\n", more)).count(b"200 OK") == 1
 
 

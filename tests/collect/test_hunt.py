@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import shoal
 from shoal.collect.analyst import Analyst
 from shoal.collect.batch import write_batch
-from shoal.collect.candidates import CandidateCounts, Candidates
 from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened, plaintexts, seal
-from shoal.collect.hunt_terms import HuntTerms
-from shoal.collect.prefix_list import PrefixList
-from shoal.collect.prefix_lists import PrefixLists
-from shoal.collect.prefix_sender import PrefixSender
+from shoal.collect.kinds.heavy_hitter_rounds import CandidateCounts, Candidates, HeavyHitterRounds, PrefixList
+from shoal.collect.prefix_lists import PrefixLists, PrefixSender
 from shoal.collect.result import Result
 from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
@@ -131,17 +129,20 @@ def test_the_shuffler_verifies_each_list_once(world: World, tmp_path: Path) -> N
 def test_the_task_settles_all_but_the_lists(world: World) -> None:
     task = world.task
     assert Task.from_bytes(task.to_bytes(), pinned=task.id) == task and task.to_dict()["format"] == "shoal task 3"
-    assert task.hunt is not None and task.hunt_plan.people == 40 and task.hunt_plan.rounds == 2
+    terms, plan = HeavyHitterRounds.of(task), HeavyHitterRounds.plan_of(task)
+    assert plan.people == 40 and plan.rounds == 2
     with pytest.raises(ParameterError, match="extends a round that is too small"):
         replace(task, too_small="discard")
     with pytest.raises(ParameterError, match="not the one that stands for every round"):
         replace(task, mechanism=Covered(categories=102, slots=1, fill=0.5), epsilon_limit=50.0, delta=0.9)
     for change in ({"bits": 12}, {"first": 7}, {"code": "words"}, {"list_key": "xyz"}, {"deviations": 0}):
         with pytest.raises(ParameterError):
-            replace(task, hunt=replace(task.hunt, **change))
-    for values in ({}, task.hunt.to_dict() | {"more": 1}, task.hunt.to_dict() | {"bits": "16"}):
+            replace(task, kind=replace(terms, **change))
+    given = terms.to_dict()["hunt"]
+    wrong: list[dict[str, Any]] = [{}, given | {"more": 1}, given | {"bits": "16"}]
+    for values in wrong:
         with pytest.raises(ParameterError, match="hunt"):
-            HuntTerms.stored(values)
+            HeavyHitterRounds.stored({"hunt": values})
 
 
 def test_candidates_are_counted_as_the_mechanism_counts(world: World) -> None:
@@ -151,7 +152,7 @@ def test_candidates_are_counted_as_the_mechanism_counts(world: World) -> None:
     messages = second.mechanism.randomize(values, simulation=Simulation(seed=1)).ravel()
     counter = Candidates(second.mechanism)
     tallied = counter.tally(messages[:50]) + counter.tally(messages[50:])
-    counts = counter.collected(tallied, 60)
+    counts = CandidateCounts(second.mechanism, tallied, 60)
     again = CandidateCounts.from_bytes(counts.to_bytes(), second.mechanism)
     expected = second.mechanism.estimate_messages(messages)
     for estimate in (counts.estimate(), again.estimate()):
@@ -164,8 +165,7 @@ def test_candidates_are_counted_as_the_mechanism_counts(world: World) -> None:
 
 
 def _report(world: World, listed: PrefixList, word: str) -> bytes:
-    assert world.task.hunt is not None
-    category = listed.category_of(world.task.hunt.number_of(word))
+    category = listed.category_of(HeavyHitterRounds.of(world.task).number_of(word))
     plain = plaintexts(world.task, listed.mechanism.randomize([category]), listed.mechanism)
     return b"".join(sorted(seal(world.task, listed.round, each) for each in plain))
 
@@ -218,7 +218,7 @@ def test_a_hunt_round_by_round(world: World, place: str, tmp_path: Path) -> None
 
 
 def test_a_budget_is_kept_before_a_list_is_signed(world: World, tmp_path: Path) -> None:
-    ledger, curve = shoal.Ledger(tmp_path / "ledger.json"), world.task.hunt_plan.of_round
+    ledger, curve = shoal.Ledger(tmp_path / "ledger.json"), HeavyHitterRounds.plan_of(world.task).of_round
     with ledger.budget(curve, epsilon=20, delta=1e-6, planned=True):
         pass
     (tmp_path / "work").mkdir()
@@ -230,8 +230,8 @@ def test_a_budget_is_kept_before_a_list_is_signed(world: World, tmp_path: Path) 
 
 def test_a_hunt_without_heavy_hitters_ends(world: World, tmp_path: Path) -> None:
     """At fifty deviations no prefix of 60 people is above the threshold: an estimate would have to be off by 60."""
-    assert world.task.hunt is not None
-    world = replace(world, task=replace(world.task, hunt=replace(world.task.hunt, deviations=50.0)))
+    terms = replace(HeavyHitterRounds.of(world.task), deviations=50.0)
+    world = replace(world, task=replace(world.task, kind=terms))
     analyst = Analyst(tmp_path / "work", world.task)
     lists, ledger = PrefixLists(tmp_path / "work", world.task), shoal.Ledger()
     with pytest.raises(CollectError, match="has no list in"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shoal
-from tests.collect.hunting import hunt_step
+from tests.collect.actors import hunt_step
 from tests.collect.running import Running
 from tests.collect.test_faults import HUNTED
 from tests.collect.world import make_hunt_world

@@ -20,7 +20,7 @@ from scipy.stats import chi2, norm, rankdata
 
 from shoal.collect.batch import BatchFile
 from shoal.collect.round_state import record
-from shoal.collect.shuffler import Permute, Shuffler
+from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.shuffling import shuffled_records
 from tests.collect.people import records_of
@@ -51,13 +51,11 @@ def _unshuffled(
 
 
 def _rounds(
-    world: World, place: str, folder: Path, arrivals: Iterator[list[bytes]], permute: Permute = shuffled_records
+    world: World, place: str, folder: Path, arrivals: Iterator[list[bytes]]
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
     """Yield the reports of each round as they came, one after the other, and as they were released."""
     clock = Clock()
-    shuffler = Shuffler(
-        world.task, store_in(place, world.task), folder, world.shuffler_key, clock=clock, permute=permute
-    )
+    shuffler = Shuffler(world.task, store_in(place, world.task), folder, world.shuffler_key, clock=clock)
     for number, bodies in enumerate(arrivals, 1):
         for body in bodies:
             shuffler.accept(number, [record(body)])
@@ -118,12 +116,13 @@ def test_rank_correlation_of_arrival_and_release(place: str, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_rank_correlation_notices_a_shuffler_that_does_not_shuffle(tmp_path: Path) -> None:
+def test_rank_correlation_notices_a_shuffler_that_does_not_shuffle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.collect.shuffler.shuffled_records", _unshuffled)
     world = make_exact_world(tmp_path, round_seconds=HOUR)
     arrivals = iter([world.junk(500)])
-    ((bodies, released),) = _rounds(
-        world, str(tmp_path / "reports.db"), tmp_path / "batches", arrivals, permute=_unshuffled
-    )
+    ((bodies, released),) = _rounds(world, str(tmp_path / "reports.db"), tmp_path / "batches", arrivals)
     assert not _correlated(_places(bodies, released))  # the store alone hides the order of arrival
     assert _correlated(_places(_by_digest(bodies), released))
 

@@ -14,9 +14,9 @@ import pytest
 
 from shoal.collect.connection import Answer
 from shoal.collect.round_state import Record, Round, RoundClosedError, record
+from shoal.collect.service import Writer
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
-from shoal.collect.writer import Writer
 from tests.collect.asgi import Clock, Front, made, refused, reports, stored, tokens
 from tests.collect.running import Running, post, until
 from tests.collect.world import World, make_exact_world

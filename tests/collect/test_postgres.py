@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from shoal.cli import main
 from shoal.collect.round_state import Record, Round, RoundClosedError, State, record
 from shoal.collect.store import Store, StoreUnavailableError
 from shoal.collect.stores import postgres
@@ -458,3 +459,17 @@ def test_a_repeated_report_is_committed_like_a_new_one(opened: Opened, tables: "
     store.add(1, again)
     written.append(tables.execute("SELECT pg_current_wal_flush_lsn()").fetchone())
     assert written[0] != written[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["status", "seal", "purge"])
+def test_looking_makes_nothing(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    world = make_exact_world(tmp_path)
+    options = ["--task", str(world.task_path), "--folder", str(tmp_path / "rounds"), "--database", cluster.url]
+    key = [] if verb == "status" else ["--key", str(world.shuffler["private_key"])]
+    assert main(["shuffler", verb, *options, *key]) == 2
+    assert "there are no rounds of this task in PostgreSQL; `shoal shuffler serve` begins" in capsys.readouterr().err
+    with psycopg.connect(cluster.url) as database:
+        name = f"shoal_{world.task.id[:56]}"
+        assert database.execute("SELECT FROM pg_namespace WHERE nspname = %s", (name,)).fetchone() is None
+    assert not (tmp_path / "rounds").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.types import Message
 
-from shoal.collect import document
+from shoal.collect import problem
 from shoal.files.names import Names
 from shoal.mechanisms import RandomizedResponse
 from tests.collect.asgi import Clock, called, made, refused, root
@@ -74,7 +74,7 @@ def test_silent_readers_hold_neither_memory_nor_connections(world: World, tmp_pa
 
 def test_not_more_than_so_many_read_at_once(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is told to come later, until one of them is through or goes away; heads pass."""
-    monkeypatch.setattr(document, "_MOST_AT_ONCE", 2)
+    monkeypatch.setattr(problem, "_MOST_AT_ONCE", 2)
     front, _ = made(world, tmp_path, Clock())
 
     async def run() -> None:

@@ -2,9 +2,12 @@
 
 `releases/VERSION` has what that release wrote: a task, the private keys of its analyst and its shuffler, and the folder
 of a shuffler with a released round (values 0, 1, 1, 2, 3), a sealed one (3, 3, 1) and an open one (0, 2).
+``python -m tests.collect.test_releases VERSION`` writes the files of this version.
 """
 
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,10 +15,13 @@ import pytest
 from shoal.collect.batch import BatchFile
 from shoal.collect.envelope import information, opened
 from shoal.collect.keys import analyst_key, shuffler_key
+from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import DamagedError
+from shoal.mechanisms.randomized_response import RandomizedResponse
+from tests.collect.world import make_world
 
 _RELEASES = Path(__file__).parent / "releases"
 _IDS = {
@@ -57,3 +63,34 @@ def test_the_rounds_of_a_shuffler_go_on(release: Path) -> None:
         found = [int(task.mechanism.from_bytes(one[2:3])[0]) for one in plain if one is not None]
         assert sorted(found) == values
     shuffler.shut()
+
+
+_BEGIN = 1.8e9
+
+
+def _write(folder: Path) -> str:
+    """Write a task, its keys, and the folder of a shuffler in the middle of its work; return the task's id."""
+    rounds = folder / "folder"
+    rounds.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as made:
+        randomizer = RandomizedResponse(categories=4, local_epsilon=40)
+        world = make_world(Path(made), mechanism=randomizer, epsilon_limit=41.0, minimum=2, fakes=0)
+        now = _BEGIN
+        store = SqliteStore(rounds / "shuffler.db", world.task, now=now)
+        shuffler = Shuffler(world.task, store, rounds, world.shuffler_key, clock=lambda: now)
+        for number, values in ((1, [0, 1, 1, 2, 3]), (2, [3, 3, 1]), (3, [0, 2])):
+            shuffler.accept(number, [record(body) for body in world.sealed(values, number)])
+            if number < 3:
+                now += world.task.round_seconds
+                shuffler.close()
+            if number == 1:
+                shuffler.release(number)
+        shuffler.shut()
+        shutil.copy(world.task_path, folder / "task.json")
+        shutil.copy(world.analyst["private_key"], folder / "analyst.key")
+        shutil.copy(world.shuffler["private_key"], folder / "shuffler.key")
+        return world.task.id
+
+
+if __name__ == "__main__":
+    print(_write(Path(__file__).parent / "releases" / sys.argv[1]))

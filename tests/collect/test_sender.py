@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from shoal.collect.connection import Connection
+from shoal.collect.connection import Answer, Connection
 from shoal.collect.envelope import information, opened
 from shoal.collect.sender import Sender, fetch_task
 from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError, TryAgainError
 from shoal.files.names import Names
+from shoal.mechanisms.randomized_response import RandomizedResponse
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
-from tests.collect.world import World, make_exact_world
+from tests.collect.world import World, make_exact_world, make_world
 
 OPEN: list[Connection] = []
 
@@ -348,3 +349,32 @@ def test_many_processes_make_one_report(world: World, server: SmallServer, round
     ]
     assert sorted(process.communicate(timeout=60)[0].strip() for process in running) == ["False"] * 3 + ["True"]
     assert len(rounds.posts) == 1
+
+
+class Greedy:
+    """A shuffler that opens, with the analyst, what it gets, and says twice that the round is over."""
+
+    url = "https://greedy.example"
+
+    def __init__(self, world: World) -> None:
+        self.world, self.round = world, 5
+        self.read: list[bytes | None] = []
+
+    def request(self, method: str, path: str, body: bytes = b"", headers: object = None) -> Answer:
+        if method == "GET":
+            return Answer(200, {}, b'{"round": %d, "closes": 0}' % self.round)
+        self.read += opened(self.world.analyst_key, information(self.world.task, self.round), [body])
+        if len(self.read) % 3:
+            self.round += 1
+            return Answer(409, {}, b"{}")
+        return Answer(201, {}, b"")
+
+
+def test_a_refused_report_is_not_drawn_again(tmp_path: Path) -> None:
+    """With 1,000 categories and nearly only noise, three draws would all agree by chance with probability 1e-6."""
+    world = make_world(tmp_path, mechanism=RandomizedResponse(categories=1000, local_epsilon=0.1), round_seconds=1)
+    greedy = Greedy(world)
+    times = iter(range(0, 1000, 100))
+    Sender(world.task, greedy, None, clock=lambda: next(times)).send(7)  # type: ignore[arg-type]
+    assert len(greedy.read) == 3 and None not in greedy.read
+    assert len(set(greedy.read)) == 1

@@ -1,5 +1,6 @@
 """Opening and counting: every mechanism comes through, and junk of any kind is counted, never an error."""
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.collect.envelope import VERSION, plaintexts, seal
-from shoal.collect.shard import ShardCounts, count_shard
+from shoal.collect.analyst import Analyst
+from shoal.collect.counting import SealedRound, ShardCounts
+from shoal.collect.envelope import VERSION, information, opened, plaintexts, seal
 from shoal.errors import ParameterError
 from shoal.mechanisms import RandomizedResponse, Simulation, SubsetSelection, UnaryEncoding, kinds
 from shoal.pairs.registry import wire_code
-from tests.collect.world import World, make_world
+from tests.collect.world import World, make_covered_world, make_dummies_world, make_hunt_world, make_world
+from tests.test_walk import walked
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
@@ -29,6 +32,7 @@ KINDS = {
     "other task": "undecryptable",
     "other round": "undecryptable",
     "other key": "undecryptable",
+    "put together from two": "undecryptable",
     "version": "malformed",
     "mechanism": "malformed",
     "padding": "malformed",
@@ -38,7 +42,8 @@ IMPOSSIBLE = {"randomized-response": b"\xff\xff", "unary-encoding": b"\x01\x80",
 
 
 def in_round(world: World, records: list[bytes], number: int = ROUND) -> ShardCounts:
-    return count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), number, b"".join(records))
+    sealed = SealedRound.of(world.task, number, world.task.mechanism)
+    return sealed.count(world.analyst_key.private_bytes_raw(), b"".join(records))
 
 
 def junk(world: World, kind: str, random: Random) -> bytes:
@@ -53,13 +58,15 @@ def junk(world: World, kind: str, random: Random) -> bytes:
     elif kind == "padding":
         plain[random.randrange(2 + size, len(plain))] = random.randrange(1, 256)
     elif kind == "value":
-        plain[2 : 2 + size] = IMPOSSIBLE[task.mechanism.name]
+        plain[2 : 2 + size] = IMPOSSIBLE[task.mechanism.name][:size]
     other = X25519PrivateKey.generate().public_key().public_bytes_raw()
     target = {
         "other task": replace(task, question="Another question?"),
         "other key": replace(task, analyst_key=other),
     }.get(kind, task)
     sealed = seal(target, ROUND + 1 if kind == "other round" else ROUND, bytes(plain))
+    if kind == "put together from two":
+        return sealed[:32] + seal(task, ROUND, bytes(plain))[32:]
     if kind == "random":
         return random.randbytes(length)
     if kind == "zeros":
@@ -160,6 +167,23 @@ def test_a_short_report_at_the_end_is_malformed(world: World, change: Callable[[
     assert (found.valid, found.malformed, found.undecryptable) == (1, 1, 0)
 
 
+def test_a_report_cut_off_or_drawn_out_is_none(world: World) -> None:
+    plain = plaintexts(world.task, world.task.mechanism.randomize([1]))[0]
+    body, info = seal(world.task, ROUND, plain), information(world.task, ROUND)
+    assert opened(world.analyst_key, info, [body]) == [plain]
+    for length in range(1, len(body)):
+        assert opened(world.analyst_key, info, [body[:length], body[length:]]) == [None, None]
+    for length in range(1, 40):
+        assert opened(world.analyst_key, info, [body + bytes(length), bytes(length) + body]) == [None, None]
+
+
+def test_a_longer_plaintext_that_was_sealed_right_is_malformed(world: World) -> None:
+    plain = plaintexts(world.task, world.task.mechanism.randomize([1]))[0]
+    long = seal(world.task, ROUND, plain + bytes(16))
+    found = in_round(world, [long])
+    assert found.valid == 0 and found.records == -(-len(long) // world.task.ciphertext_bytes)
+
+
 @pytest.mark.slow
 def test_bad_values_among_many(world: World) -> None:
     """Of 600 reports, every seventh can't be one, and those at both ends."""
@@ -189,3 +213,33 @@ def test_shards_add_up(world: World) -> None:
 def test_nothing_at_all(world: World) -> None:
     found = in_round(world, [])
     assert found.records == 0 and not found.values.any() and len(found.values) == world.task.mechanism.cells
+
+
+def test_counting_is_a_short_walk(tmp_path: Path) -> None:
+    """A shard proves nothing of the task again, and neither does a round whose task was read before."""
+    world = make_world(tmp_path, epsilon_limit=3.0, minimum=2, fakes=0)
+    records = world.sealed(world.task.mechanism.randomize(np.arange(20) % 4))
+    folders = iter(tmp_path / name for name in ("first", "second"))
+
+    def count() -> None:
+        analyst = Analyst(next(folders), world.task)
+        signed = world.release(analyst.folder / "batches/1.batch", records)
+        (analyst.folder / "batches/1.manifest").write_bytes(signed)
+        assert analyst.count(1, world.analyst_key, 1).valid == 20
+
+    files, _ = walked(count)
+    assert len(files) <= 20, files
+    files, _ = walked(lambda: in_round(world, records))
+    assert len(files) <= 10, files
+    assert not [name for name in files if name.startswith(("amplification/", "pairs/", "numerics/", "curve"))]
+
+
+def test_a_shard_can_run_in_any_process(tmp_path: Path) -> None:
+    """What it takes to count is pickled without the task, also for the mechanisms with the largest state."""
+    for make in (make_world, make_covered_world, make_dummies_world, make_hunt_world):
+        world = make(tmp_path / make.__name__)
+        sealed = SealedRound.of(world.task, ROUND, world.task.mechanism)
+        again = pickle.loads(pickle.dumps(sealed))
+        records = b"".join(world.bundles([0, 1], ROUND))
+        key = world.analyst_key.private_bytes_raw()
+        np.testing.assert_array_equal(again.count(key, records).values, sealed.count(key, records).values)

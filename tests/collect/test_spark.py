@@ -1,38 +1,35 @@
-"""Spark in a process of its own with two workers; it takes ten seconds to start, and so there is one for all tests."""
+"""Rounds and columns counted on Spark; it takes ten seconds to start, and so there is one for all tests."""
 
 import os
-import random
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+import shoal
 from shoal.collect import spark
 from shoal.collect.batch import BatchFile, Manifest
-from shoal.collect.round_state import record
-from shoal.collect.shard import count_shard
-from shoal.collect.shuffler import Shuffler
-from shoal.collect.stores.sqlite import SqliteStore
-from shoal.errors import CollectError, MissingExtraError, StorageError
+from shoal.collect.counting import SealedRound
+from shoal.collect.spark import count_column, estimate_frame
+from shoal.errors import MissingExtraError
 from tests.collect.world import World, make_exact_world
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java"),
 ]
-_LENGTH = 24
+COLOURS = ["red", "green", "blue"]
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SHOAL_SPARK_MASTER", "local[2,4]")  # two cores; a task may fail three times
+        patch.setenv("SHOAL_SPARK_MASTER", "local[2]")
         with spark.session() as running:
             yield running
 
@@ -40,28 +37,6 @@ def engine() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_exact_world(tmp_path_factory.mktemp("world"))
-
-
-def _numbered(count: int) -> NDArray[np.uint8]:
-    """Return records that say where they stood."""
-    rows = np.zeros((count, _LENGTH), np.uint8)
-    rows[:, :8] = np.arange(count, dtype=">u8").view(np.uint8).reshape(-1, 8)
-    rows[:, 8:] = np.frombuffer(random.randbytes(count * (_LENGTH - 8)), np.uint8).reshape(count, -1)
-    return rows
-
-
-def _shuffled(rows: NDArray[np.uint8], folder: Path) -> NDArray[np.uint8]:
-    with ExitStack() as stack:
-        parts = spark.shuffled(np.array_split(rows, 3), len(rows), _LENGTH, folder / "batch", stack)
-        return np.frombuffer(b"".join(parts), np.uint8).reshape(-1, _LENGTH)
-
-
-def _places(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    return np.ascontiguousarray(rows[:, :8]).view(">u8").ravel().astype(np.int64)
-
-
-def _same_records(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> bool:
-    return sorted(row.tobytes() for row in one) == sorted(row.tobytes() for row in other)
 
 
 def test_it_listens_on_the_loopback_address_only(engine: Any) -> None:
@@ -79,146 +54,126 @@ def test_it_counts_as_one_process_does(world: World, tmp_path: Path, monkeypatch
     batch = BatchFile.checked(tmp_path / "batch", world.task, Manifest.verified(signed, world.task, 1))
     key = world.analyst_key.private_bytes_raw()
     monkeypatch.setattr(spark, "_SHARD", 120)  # eleven shards, the last of them short
-    found = spark.count(batch, world.task, key)
-    local = count_shard(world.task.to_bytes(), key, 1, b"".join(records))
+    sealed = SealedRound.of(world.task, 1, world.task.mechanism)
+    found = spark.count(batch, sealed, key)
+    local = sealed.count(key, b"".join(records))
     np.testing.assert_array_equal(found.values, local.values)
     np.testing.assert_array_equal(found.values[:701], [2] * 500 + [1] * 200 + [0])
     assert (found.valid, found.undecryptable, found.malformed) == (1200, 100, 0)
-
-
-@pytest.mark.usefixtures("engine")
-def test_the_order_is_random_and_nothing_is_lost(tmp_path: Path) -> None:
-    count = 6000
-    rows = _numbered(count)
-    found = _shuffled(rows, tmp_path)
-    assert _same_records(found, rows)
-    places = _places(found)
-    # The rank correlation of two independent orders is about normal with variance 1 / (n − 1): beyond 5.2 standard
-    # deviations once in 5 million runs.
-    correlation = np.corrcoef(places, np.arange(count))[0, 1]
-    assert abs(correlation) * np.sqrt(count - 1) < 5.2
-    # Neighbours that stay neighbours: about Poisson with mean 2, and 15 or more once in 200 million runs.
-    assert np.count_nonzero(np.abs(np.diff(places)) == 1) < 15
-    assert not list(tmp_path.iterdir())
-
-
-def test_keys_are_what_the_operating_system_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow as pa
-
-    given: list[bytes] = []
-
-    def urandom(size: int, original: Any = os.urandom) -> bytes:
-        given.append(original(size))
-        return given[-1]
-
-    monkeypatch.setattr(os, "urandom", urandom)
-    parts = [pa.record_batch({"record": [bytes([row] * 3) for row in range(count)]}) for count in (5, 2)]
-    made = list(spark._keyed(iter(parts)))
-    assert [b"".join(part.column("key").to_pylist()) for part in made] == given
-    assert [len(keys) for keys in given] == [5 * 16, 2 * 16]
-    assert [part.column("record") for part in made] == [part.column(0) for part in parts]
-
-
-def test_keys_are_written_before_the_sort(engine: Any, tmp_path: Path) -> None:
-    rows = _numbered(500)
-    records, keyed, ordered = (tmp_path / name for name in ("records", "keyed", "ordered"))
-    spark._write_records([rows], len(rows), _LENGTH, records)
-    spark._draw_keys(engine, records, keyed)
-    written = engine.read.parquet(keyed.as_uri()).collect()
-    spark._sort(engine, keyed, ordered)
-    found = b"".join(spark._flat(part, _LENGTH) for part in spark._read(ordered, "record"))
-    # The order is that of the keys which were on the disk, and no others.
-    assert len({bytes(key) for key, _ in written}) == len(rows)
-    assert found == b"".join(bytes(value) for _, value in sorted((bytes(key), value) for key, value in written))
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_task_that_fails_and_is_run_again_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = spark._keyed
-
-    def failing(parts: Iterator[Any]) -> Iterator[Any]:
-        from pyspark import TaskContext
-
-        yield from original(parts)
-        context = TaskContext.get()
-        if context is not None and context.attemptNumber() < 2:
-            raise OSError("the worker is gone")
-
-    monkeypatch.setattr(spark, "_keyed", failing)
-    rows = _numbered(300)
-    assert _same_records(_shuffled(rows, tmp_path), rows)
-
-
-@pytest.mark.usefixtures("engine")
-def test_equal_keys_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def equal(parts: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for part in parts:
-            keys = pa.array([bytes([row // 2] * 16) for row in range(part.num_rows)], pa.binary())
-            yield pa.RecordBatch.from_arrays([keys, part.column(0)], names=["key", "record"])
-
-    answers: list[bool] = []
-    random, differ = spark._keyed, spark._keys_differ
-
-    def noted(ordered: Path, total: int) -> bool:
-        answers.append(differ(ordered, total))
-        monkeypatch.setattr(spark, "_keyed", random)
-        return answers[-1]
-
-    monkeypatch.setattr(spark, "_keyed", equal)
-    monkeypatch.setattr(spark, "_keys_differ", noted)
-    rows = _numbered(40)
-    assert _same_records(_shuffled(rows, tmp_path), rows)
-    assert answers == [False, True]
-    monkeypatch.setattr(spark, "_keyed", equal)
-    monkeypatch.setattr(spark, "_ATTEMPTS", 1)
-    with pytest.raises(CollectError, match="equal keys, drawn 1 times"):
-        _shuffled(rows, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_wrong_total_is_refused(tmp_path: Path) -> None:
-    rows = _numbered(10)
-    with pytest.raises(CollectError, match="said to be 11 records, and there are 10"), ExitStack() as stack:
-        list(spark.shuffled([rows], 11, _LENGTH, tmp_path / "batch", stack))
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(StorageError, match="make the folder first"), ExitStack() as stack:
-        list(spark.shuffled([rows], 10, _LENGTH, tmp_path / "nowhere" / "batch", stack))
-
-
-def test_an_order_that_is_none_is_refused(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for number, keys in enumerate(([1, 3], [2, 4])):
-        column = pa.array([key.to_bytes(16, "big") for key in keys], pa.binary())
-        pq.write_table(pa.table({"key": column}), tmp_path / f"part-{number:05d}-x.parquet")
-    with pytest.raises(CollectError, match="has not sorted"):
-        spark._keys_differ(tmp_path, 4)
-    (tmp_path / "part-00001-x.parquet").unlink()
-    with pytest.raises(CollectError, match="sorted 2 of 4 records"):
-        spark._keys_differ(tmp_path, 4)
-    assert spark._keys_differ(tmp_path, 2)
-
-
-@pytest.mark.usefixtures("engine")
-def test_a_shuffler_releases_by_it(world: World, tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "reports.db", world.task, now=0)
-    shuffler = Shuffler(
-        world.task, store, tmp_path, world.shuffler_key, clock=lambda: world.task.round_seconds, permute=spark.shuffled
-    )
-    records = world.sealed(np.arange(30))
-    shuffler.accept(1, [record(body) for body in records])
-    shuffler.tick()
-    _, manifest = shuffler.released(1)
-    batch = BatchFile.checked(shuffler.batch_path(1), world.task, manifest)
-    assert sorted(batch.records(0, 30)) == sorted(records)
-    shuffler.shut()
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(MissingExtraError, match=r"shoal-dp\[spark\]"), spark.session():
         pass
+
+
+def _frame(engine: Any, rows: int = 30_000) -> Any:
+    """Return people of whom a half likes blue, a third green, and the rest red."""
+    code = "CASE WHEN id % 6 < 3 THEN 'blue' WHEN id % 6 < 5 THEN 'green' ELSE 'red' END AS colour"
+    return engine.range(0, rows, 1, 4).selectExpr("id AS person", code)
+
+
+def test_names_become_an_estimate(engine: Any) -> None:
+    """Each of three estimates is off by more than six standard errors with probability below 1e-8."""
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=2)
+    frame = _frame(engine)
+    counts = count_column(frame, "colour", mechanism, categories=COLOURS)
+    assert counts.reports == 30_000
+    estimate = mechanism.estimate(counts)
+    assert np.all(np.abs(estimate.frequencies - [1 / 6, 1 / 3, 1 / 2]) < 6 * estimate.standard_errors)
+    told = estimate_frame(frame, estimate, categories=COLOURS)
+    rows = {row["category"]: row["frequency"] for row in told.orderBy("category").collect()}
+    assert rows == dict(zip(COLOURS, estimate.frequencies.tolist(), strict=True))
+
+
+def test_numbers_and_an_unary_encoding(engine: Any) -> None:
+    mechanism = shoal.UnaryEncoding(categories=5, local_epsilon=3)
+    frame = engine.range(0, 20_000, 1, 3).selectExpr("id % 5 AS answer")
+    estimate = mechanism.estimate(count_column(frame, "answer", mechanism))
+    assert np.all(np.abs(estimate.frequencies - 0.2) < 6 * estimate.standard_errors)
+    assert estimate_frame(frame, estimate).schema["category"].dataType.simpleString() == "bigint"
+
+
+def test_reports_are_random_and_more_than_the_values(engine: Any) -> None:
+    """Counts of two runs are the same with probability below 1e-6, and those of the values are never meant."""
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    first, second = (count_column(_frame(engine), "colour", mechanism, categories=COLOURS) for _ in range(2))
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        ("VALUES ('red'), (NULL) AS people(colour)", "is missing"),
+        ("VALUES ('red'), ('mauve') AS people(colour)", "none of the categories"),
+        ("VALUES ('red') AS people(colour) WHERE false", "no rows"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_without_the_value(engine: Any, rows: str, word: str) -> None:
+    frame = engine.sql(f"SELECT colour FROM {rows}")
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    with pytest.raises(shoal.ParameterError, match=word) as raised:
+        count_column(frame, "colour", mechanism, categories=COLOURS)
+    assert "mauve" not in str(raised.value)
+
+
+def test_labels_of_other_types(engine: Any) -> None:
+    """Each count is off by more than six standard errors with probability below 1e-8."""
+    frame = engine.sql("SELECT date'2026-01-01' + int(id % 2) AS day, id % 2 = 0 AS even FROM range(9000)")
+    mechanism = shoal.RandomizedResponse(categories=2, local_epsilon=6)
+    days = [date(2026, 1, 1), date(2026, 1, 2)]
+    for column, labels in (("day", days), ("even", [False, True])):
+        estimate = mechanism.estimate(count_column(frame, column, mechanism, categories=labels))
+        assert np.all(np.abs(estimate.frequencies - 0.5) < 6 * estimate.standard_errors)
+        told = estimate_frame(frame, estimate, categories=labels)
+        assert [row["category"] for row in told.collect()] == labels
+
+
+def test_a_person_has_one_row_or_is_charged(engine: Any) -> None:
+    frame = engine.sql("SELECT id % 10 AS who, 'red' AS `the.colour` FROM range(0, 1000, 1, 4)")
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    kind: dict[str, Any] = {"categories": COLOURS, "person": "who"}
+    with pytest.raises(shoal.ParameterError, match=r"more than one row; .*rows_per_person=M"):
+        count_column(frame, "the.colour", mechanism, **kind)
+    for most in (1, 7):
+        assert count_column(frame, "the.colour", mechanism, **kind, rows_per_person=most).reports == 10 * most
+    once = frame.dropDuplicates(["who"])
+    assert count_column(once, "the.colour", mechanism, **kind).reports == 10
+    gap = engine.sql("SELECT nullif(id, 3) AS who, 'red' AS `the.colour` FROM range(9)")
+    with pytest.raises(shoal.ParameterError, match="no person in a row"):
+        count_column(gap, "the.colour", mechanism, **kind, rows_per_person=2)
+
+
+def test_rows_without_a_person_are_refused(engine: Any) -> None:
+    """Also where a missing number has become NaN, as from pandas, or a missing text an empty one, as in a CSV file."""
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    for nobody in ("CAST('NaN' AS DOUBLE)", "CAST('NaN' AS FLOAT)", "''", "CAST('' AS BINARY)"):
+        frame = engine.sql(f"SELECT 0 AS value, {nobody} AS who")
+        with pytest.raises(shoal.ParameterError, match="has no person in a row"):
+            count_column(frame, "value", mechanism, person="who", rows_per_person=2)
+
+
+def test_types_are_refused_before_any_job_runs(engine: Any) -> None:
+    colour = "string(raise_error('a job ran')) AS colour"
+    frame = engine.sql(f"SELECT array('red') AS list, 1.5D AS size, NULL AS nothing, {colour}")
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    words = {"list": "array<string>", "size": "double, and the categories are text", "nothing": "nothing but missing"}
+    for column, word in words.items():
+        with pytest.raises(shoal.ParameterError, match=word):
+            count_column(frame, column, mechanism, categories=COLOURS)
+    laplace: Any = shoal.Laplace(lower=0, upper=1, local_epsilon=1)
+    with pytest.raises(shoal.ParameterError, match="mechanism must have categories"):
+        count_column(frame, "size", laplace)
+    with pytest.raises(shoal.ParameterError, match="must come with person"):
+        count_column(frame, "colour", mechanism, categories=COLOURS, rows_per_person=2)
+    with pytest.raises(shoal.ParameterError, match="another column"):
+        count_column(frame, "colour", mechanism, categories=COLOURS, person="colour")
+
+
+def test_wrong_questions(engine: Any) -> None:
+    frame, mechanism = _frame(engine, 10), shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    with pytest.raises(shoal.ParameterError, match="one column 'color'"):
+        count_column(frame, "color", mechanism, categories=COLOURS)
+    with pytest.raises(shoal.ParameterError, match="2 names, and the mechanism has 3"):
+        count_column(frame, "colour", mechanism, categories=["red", "green"])

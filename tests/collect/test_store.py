@@ -276,7 +276,7 @@ class TestFiles:
     def test_what_is_no_database_is_refused(self, world: World, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "reports.db"
         path.write_bytes(content)
-        with pytest.raises(DamagedError, match="shoal shuffler salvage"):
+        with pytest.raises(DamagedError, match="A disk that fails"):
             SqliteStore(path, world.task, now=BEGIN)
         assert path.read_bytes() == content
 
@@ -297,7 +297,9 @@ class TestFiles:
             Shuffler(world.task, kept.store, tmp_path, other.shuffler_key)
 
 
-def test_a_release_that_fails_in_the_middle_lets_go_of_what_it_read(tmp_path: Path) -> None:
+def test_a_release_that_fails_in_the_middle_lets_go_of_what_it_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise the thread would go on seeing the store as it was then, and could not write, until memory is tidied."""
     world = make_exact_world(tmp_path / "world", minimum=10)
     store = SqliteStore(tmp_path / "reports.db", world.task, now=0)
@@ -309,7 +311,8 @@ def test_a_release_that_fails_in_the_middle_lets_go_of_what_it_read(tmp_path: Pa
             raise OSError(28, "No space left on device")
         yield block.tobytes()
 
-    monday = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: 60, permute=permute)
+    monkeypatch.setattr("shoal.collect.shuffler.shuffled_records", permute)
+    monday = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: 60)
     monday.accept(1, [record(body) for body in world.junk(10)])
     monday.close()
     with pytest.raises(OSError, match="No space left"):

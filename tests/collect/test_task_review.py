@@ -8,6 +8,7 @@ import pytest
 
 import shoal
 from shoal.cli import main
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
 from shoal.collect.task_review import task_review
 from shoal.digits import rounded_up
 from tests.collect.world import (
@@ -69,7 +70,7 @@ def test_a_task_of_several_messages_says_that_nothing_remains(
 
 def test_the_review_of_a_hunt_is_of_all_its_rounds(tmp_path: Path) -> None:
     task = make_hunt_world(tmp_path).task
-    plan, review = task.hunt_plan, task_review(task)
+    plan, review = HeavyHitterRounds.plan_of(task), task_review(task)
     text = json.dumps(review.to_dict(), ensure_ascii=False)
     assert plan.rounds > 1
     assert f"ε = {rounded_up(plan.curve.epsilon(task.delta))} at δ" in text

@@ -19,12 +19,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import shoal
 from shoal.collect.batch import BatchFile, Manifest, write_batch
-from shoal.collect.dummy_proof import proof_of, proven
+from shoal.collect.counting import SealedRound
 from shoal.collect.envelope import information, opened, plaintexts, seal
-from shoal.collect.hunt_terms import HuntTerms
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.dummy_rounds import DummyRounds, proof_of, proven
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds, PrefixList
 from shoal.collect.round_state import record
-from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
 from shoal.files.names import Names
 from shoal.mechanisms import Categorical
@@ -257,7 +256,7 @@ def _helper_vector(dummies: list[bytes]) -> dict[str, Any]:
     """Return a task with a helper, and what it sends; to be opened, the dummies would have to be of that task."""
     key, body = Ed25519PrivateKey.from_private_bytes(_named("helper")), b"".join(sorted(dummies))
     mechanism = shoal.Dummies(categories=4, epsilon=1, limit=27, helpers=2)
-    task = Task(**_fields(mechanism, helper_keys=(key.public_key().public_bytes_raw(),)))
+    task = Task(**_fields(mechanism, kind=DummyRounds((key.public_key().public_bytes_raw(),))))
     return {
         "private_key": _named("helper").hex(),
         "task": task.to_bytes().decode(),
@@ -274,8 +273,8 @@ def _hunt_vector() -> dict[str, Any]:
     key = Ed25519PrivateKey.from_private_bytes(_named("lists"))
     plan = Hunt(people=3, bits=16, first=8, step=8, slots=1, fill=0.5, order=101)
     public = key.public_key().public_bytes_raw().hex()
-    terms = HuntTerms(bits=16, first=8, step=8, deviations=5.0, code="bytes", list_key=public)
-    task = Task(**_fields(plan.mechanism, hunt=terms, too_small="extend", epsilon_limit=17.0))
+    terms = HeavyHitterRounds(bits=16, first=8, step=8, deviations=5.0, code="bytes", list_key=public)
+    task = Task(**_fields(plan.mechanism, kind=terms, too_small="extend", epsilon_limit=17.0))
     first = PrefixList.signed(task, 1, (0,), None, key)
     second = PrefixList.signed(task, 2, (103, 117), first, key)
     (plaintext,) = plaintexts(task, [1234], second.mechanism)
@@ -412,7 +411,7 @@ def test_invalid_records() -> None:
     stated, private = _vectors()["invalid"], bytes.fromhex(_vectors()["analyst"]["private_key"])
     task = _task(stated["task_id"])
     for one in stated["records"]:
-        found = count_shard(task.to_bytes(), private, stated["round"], bytes.fromhex(one["ciphertext"]))
+        found = SealedRound.of(task, stated["round"], task.mechanism).count(private, bytes.fromhex(one["ciphertext"]))
         assert (found.valid, getattr(found, one["kind"])) == (0, 1), one["why"]
 
 
@@ -444,7 +443,12 @@ def test_batch_and_manifest(tmp_path: Path) -> None:
     path.write_bytes(bytes.fromhex(stated["file"]))
     assert list(BatchFile.checked(path, task, manifest).records(0, len(records))) == records
     private = bytes.fromhex(_vectors()["analyst"]["private_key"])
-    assert count_shard(task.to_bytes(), private, stated["round"], b"".join(records)).values.tolist() == [1, 0, 1, 1]
+    assert SealedRound.of(task, stated["round"], task.mechanism).count(private, b"".join(records)).values.tolist() == [
+        1,
+        0,
+        1,
+        1,
+    ]
 
 
 def test_manifest_of_several_messages() -> None:

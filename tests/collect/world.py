@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from shoal.collect.batch import write_batch
 from shoal.collect.envelope import plaintexts, seal
-from shoal.collect.hunt_terms import HuntTerms
 from shoal.collect.keys import (
     analyst_key,
     make_analyst_keys,
@@ -22,6 +21,8 @@ from shoal.collect.keys import (
     shuffler_key,
     signing_key,
 )
+from shoal.collect.kinds.dummy_rounds import DummyRounds
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
 from shoal.collect.task import Task
 from shoal.files.names import Names
 from shoal.mechanisms import Covered, Dummies, RandomizedResponse
@@ -142,7 +143,7 @@ def make_helped_world(folder: Path, *, helpers: int = 1, parties: int | None = N
     made = [make_signing_keys(folder / f"helper-{number}", "helper") for number in range(helpers)]
     mechanism = Dummies(categories=3, epsilon=1, limit=27, helpers=parties or helpers + 1)
     keys = tuple(public_key(paths["public_key"], "helper") for paths in made)
-    world = make_dummies_world(folder, **({"mechanism": mechanism, "helper_keys": keys} | changes))
+    world = make_dummies_world(folder, **({"mechanism": mechanism, "kind": DummyRounds(keys)} | changes))
     paths = tuple(each["private_key"] for each in made)
     return replace(world, helpers=tuple(signing_key(path, "helper") for path in paths), helper_paths=paths)
 
@@ -152,7 +153,7 @@ def make_hunt_world(folder: Path, **changes: Any) -> World:
     made = make_signing_keys(folder / "lists", "lists")
     plan = Hunt(people=40, bits=16, first=8, step=8, slots=1, fill=0.5, order=101)
     key = public_key(made["public_key"], "lists").hex()
-    hunt = HuntTerms(bits=16, first=8, step=8, deviations=5.0, code="bytes", list_key=key)
-    fields = {"mechanism": plan.mechanism, "hunt": hunt, "epsilon_limit": 17.0, "minimum": 40, "fakes": 0}
+    kind = HeavyHitterRounds(bits=16, first=8, step=8, deviations=5.0, code="bytes", list_key=key)
+    fields = {"mechanism": plan.mechanism, "kind": kind, "epsilon_limit": 17.0, "minimum": 40, "fakes": 0}
     world = make_world(folder, **(fields | changes))
     return replace(world, lists=signing_key(made["private_key"], "lists"), lists_path=made["private_key"])

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import shoal
+from shoal.collect.counting import SealedRound
 from shoal.collect.envelope import information, opened, plaintexts, seal
-from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
 from shoal.mechanisms import Simulation, mechanism_of
 from shoal.pairs import registry
@@ -162,7 +162,7 @@ def test_a_task_seals_and_opens_its_reports(toys: Any, tmp_path: Path) -> None:
     sealed = [seal(task, 3, plain) for plain in plaintexts(task, values)]
     plain = opened(world.analyst_key, information(task, 3), sealed)
     assert all(content is not None and content[:2] == bytes([1, 200]) for content in plain)
-    counts = count_shard(task.to_bytes(), world.analyst_key.private_bytes_raw(), 3, b"".join(sealed))
+    counts = SealedRound.of(task, 3, task.mechanism).count(world.analyst_key.private_bytes_raw(), b"".join(sealed))
     assert counts.valid == 8 and np.array_equal(counts.values, made.aggregate(values).values)
     with pytest.raises(shoal.ParameterError, match="FourCells"):
         replace(task, mechanism=toys.FourCells(local_epsilon=2.0))

@@ -12,7 +12,18 @@ _MOST_LINES = 30
 
 
 def test_there_is_a_recipe_for_every_open_world() -> None:
-    worlds = ("bound", "pair", "composition method", "mechanism", "sampler", "store", "figure", "verb", "question")
+    worlds = (
+        "bound",
+        "pair",
+        "composition method",
+        "mechanism",
+        "sampler",
+        "store",
+        "round kind",
+        "figure",
+        "verb",
+        "question",
+    )
     assert list(_RECIPES) == [f"Add a {world}" for world in worlds]
 
 

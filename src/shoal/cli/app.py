@@ -55,7 +55,7 @@ def loaded(verb: str | None = None) -> App:
     ----------
     verb : str, optional
         The first word of the command: the other verbs need not be imported to run it. A verb below it may have a file
-        of its own, such as shuffler_salvage.py.
+        of its own, such as task_hunt.py.
     """
     files = _files(verbs)
     own = [name for name in files if name.split("_")[0] == verb]

@@ -22,7 +22,6 @@ __all__ = [
     "print_receipt",
     "print_result",
     "print_rounds",
-    "print_salvaged",
     "print_sealed",
     "print_tallies",
     "print_task",
@@ -239,25 +238,6 @@ def print_purged(facts: dict[str, Any]) -> None:
     """Print which rounds were deleted."""
     text = ", ".join(f"{number:,}" for number in facts["purged"])
     print_parts(_bold(f"deleted: round {text}" if text else "nothing to delete: no round waits for it"))
-
-
-def print_salvaged(facts: dict[str, Any]) -> None:
-    """Print what was saved of each round, and that some may be missing."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("round", "state", "saved", "missing"):
-        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
-    table.add_column("")
-    for one in facts["rounds"]:
-        state = "discarded" if one["discarded"] else str(one["state"])
-        missing = "not known" if one["missing"] is None else f"{one['missing']:,}"
-        table.add_row(f"{one['number']:,}", state, f"{one['saved']:,}", missing, Text(one["note"] or ""))
-    below = grid()
-    for note in facts["notes"]:
-        below.add_row("lost", Text(note))
-    below.add_row("folder", facts["folder"])
-    below.add_row("next", f"shoal shuffler serve --folder {facts['folder']} …; never again with {facts['damaged']}")
-    below.add_row("", f"delete {facts['damaged']} once these rounds are released")
-    print_parts(_bold(f"{facts['saved']:,} reports saved; some may be missing"), table, below, least=84)
 
 
 def print_pulled(facts: dict[str, Any]) -> None:

@@ -144,7 +144,7 @@ def _of_rows(rows: RowsPerPerson, local_epsilon: float) -> dict[str, Any]:
 def _local(mechanism: Categorical) -> dict[str, Any]:
     """Return what a person has before the shuffle; with several messages, what remains if all others collude."""
     finite = mechanism.local_epsilon if mechanism.local_epsilon < inf else None
-    if not isinstance(mechanism, Bundled):
+    if mechanism.private_alone:
         return {"local_epsilon": finite}
     several = {"messages_per_report": mechanism.bundle} if mechanism.bundle > 1 else {}
     return {"local_epsilon": finite, "remains_if_colluding": mechanism.remains, **several}

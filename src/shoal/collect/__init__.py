@@ -10,8 +10,6 @@ from shoal.lazy_names import lazy_names
 if TYPE_CHECKING:
     from shoal.collect.analyst import Analyst as Analyst
     from shoal.collect.connection import Connection as Connection
-    from shoal.collect.helper import Helper as Helper
-    from shoal.collect.hunt_terms import HuntTerms as HuntTerms
     from shoal.collect.keys import analyst_key as analyst_key
     from shoal.collect.keys import make_analyst_keys as make_analyst_keys
     from shoal.collect.keys import make_shuffler_keys as make_shuffler_keys
@@ -19,11 +17,15 @@ if TYPE_CHECKING:
     from shoal.collect.keys import public_key as public_key
     from shoal.collect.keys import shuffler_key as shuffler_key
     from shoal.collect.keys import signing_key as signing_key
-    from shoal.collect.prefix_list import PrefixList as PrefixList
+    from shoal.collect.kinds import RoundKind as RoundKind
+    from shoal.collect.kinds.dummy_rounds import DummyRounds as DummyRounds
+    from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds as HeavyHitterRounds
+    from shoal.collect.kinds.heavy_hitter_rounds import PrefixList as PrefixList
     from shoal.collect.prefix_lists import PrefixLists as PrefixLists
-    from shoal.collect.prefix_sender import PrefixSender as PrefixSender
+    from shoal.collect.prefix_lists import PrefixSender as PrefixSender
     from shoal.collect.result import Result as Result
     from shoal.collect.result import Tally as Tally
+    from shoal.collect.sender import Helper as Helper
     from shoal.collect.sender import Receipt as Receipt
     from shoal.collect.sender import Sender as Sender
     from shoal.collect.sender import fetch_task as fetch_task

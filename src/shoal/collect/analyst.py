@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from shoal.checks import known, whole
 from shoal.collect.batch import BatchFile, Manifest
-from shoal.collect.candidates import CandidateCounts, Candidates
 from shoal.collect.connection import Connection
-from shoal.collect.counting import Job, at_once, copies, counted
-from shoal.collect.prefix_list import PrefixList
-from shoal.collect.prefix_lists import NONE_OF_THESE, PrefixLists
+from shoal.collect.counting import Job, Reader, SealedRound, ShardCounts, at_once, copies, counted
 from shoal.collect.result import Result, Tally
-from shoal.collect.shard import ShardCounts, count_shard
 from shoal.collect.sqlite_connection import durable_database, typed_errors
 from shoal.collect.task import Task
 from shoal.durable_file import whole_file
@@ -33,10 +28,8 @@ from shoal.errors import (
     TryAgainError,
     WrongKeyError,
 )
-from shoal.mechanisms import Counts
-from shoal.mechanisms.bundled import Bundled
 
-__all__ = ["ENGINES", "MOST_PROCESSES", "Analyst"]
+__all__ = ["ENGINES", "MOST_PROCESSES", "Analyst", "asked"]
 
 ENGINES = ("local", "spark")
 MOST_PROCESSES = 1024
@@ -127,7 +120,7 @@ class Analyst:
         def acknowledged(one: int) -> bool:
             manifest, _ = self._stated(connection, one)
             self._check_counted(manifest)
-            _asked(connection, "POST", f"{self._address(one)}/ack", manifest.sha256.encode())
+            asked(connection, "POST", f"{self._address(one)}/ack", manifest.sha256.encode())
             return True
 
         return _all_of(rounds, acknowledged)
@@ -160,18 +153,15 @@ class Analyst:
             return there
         batch = self._batch(number)
         raw = private_key.private_bytes_raw()
-        listed, cells = None, self.task.mechanism.cells
-        if self.task.hunt is not None:
-            hunted = self._hunted(number)
-            listed, cells = len(hunted.listed), Candidates(hunted.mechanism).cells
-        if listed is not None and engine == "spark":
+        if engine == "spark" and not self.task.kind.on_spark:
             raise ParameterError("rounds of a hunt are counted by the engine local; leave --engine out")
+        sealed = SealedRound.of(self.task, number, self._reader(number))
         if engine == "spark":
             from shoal.collect import spark
 
-            sums = spark.count(batch, self.task, raw)
+            sums = spark.count(batch, sealed, raw)
         else:
-            sums = counted(Job(batch, self.task.to_bytes(), raw, listed), cells, workers)
+            sums = counted(Job(batch, sealed, raw), workers)
         if sums.records != batch.manifest.records:
             raise CollectError(
                 f"{sums.records:,} reports were counted, and round {number:,} has {batch.manifest.records:,}; nothing "
@@ -180,7 +170,7 @@ class Analyst:
         # A copy says what its original says, so that what all copies say can be taken away again.
         repeated, step = copies(batch), at_once(batch)
         while block := b"".join(islice(repeated, step)):
-            sums -= count_shard(self.task.to_bytes(), raw, number, block, listed)
+            sums -= sealed.count(raw, block)
         return self._stored(batch.manifest, sums)
 
     def result(self, number: int, confidence: float = 0.95) -> Result:
@@ -199,15 +189,11 @@ class Analyst:
         there = {*self.pulled(), *self.counted()} - {number}  # whoever has a batch has seen it, counted or not
         others = [self._counted(each) for each in sorted(there)]
         last = max(number, *there) if there else number
-        labels = None if self.task.hunt is None else self._labels(number)
+        labels = self.task.kind.labels(self.task, number, self.folder)
         return Result.of(self.task, tally, confidence=confidence, others=others, rounds=last, labels=labels)
 
-    def _labels(self, number: int) -> tuple[str, ...]:
-        assert self.task.hunt is not None
-        return (NONE_OF_THESE, *self.task.hunt.labels(self._hunted(number).listed, number))
-
-    def _hunted(self, number: int) -> PrefixList:
-        return PrefixLists(self.folder, self.task).of_round(number)
+    def _reader(self, number: int) -> Reader:
+        return self.task.kind.reader(self.task, number, self.folder)
 
     def pulled(self) -> list[int]:
         """Return the numbers of the rounds whose batches are in the folder."""
@@ -243,17 +229,13 @@ class Analyst:
         if row is None:
             return None
         undecryptable, malformed, duplicate, data = row
-        counts: Counts[Any] | CandidateCounts
-        if self.task.hunt is None:
-            counts = Counts.from_bytes(data)
-        else:
-            counts = CandidateCounts.from_bytes(data, self._hunted(number).mechanism)
+        counts = self.task.kind.counts_from_bytes(data, self._reader(number))
         return Tally(round=number, counts=counts, undecryptable=undecryptable, malformed=malformed, duplicate=duplicate)
 
     def _stored(self, manifest: Manifest, sums: ShardCounts) -> Tally:
         """Store the counts with the number and the hash of their round, or return those of whoever was faster."""
         number, duplicate = manifest.round, manifest.records - sums.records
-        counts = self._counts(manifest, sums)
+        counts = self.task.kind.counted(self._reader(number), sums, manifest)
         row = (number, sums.undecryptable, sums.malformed, duplicate, counts.to_bytes(), manifest.sha256)
         with self._transaction() as database:
             new = database.execute("INSERT OR IGNORE INTO counted VALUES (?, ?, ?, ?, ?, ?)", row).rowcount == 1
@@ -266,15 +248,6 @@ class Analyst:
             new=new,
         )
         return tally if new else self._counted(number) or tally
-
-    def _counts(self, manifest: Manifest, sums: ShardCounts) -> Counts[Any] | CandidateCounts:
-        """Return what a round says, as counts of its people."""
-        mechanism = self.task.mechanism
-        if self.task.hunt is not None:
-            return Candidates(self._hunted(manifest.round).mechanism).collected(sums.values, manifest.reports)
-        if isinstance(mechanism, Bundled):
-            return mechanism.collected(sums.values, manifest.reports, manifest.records - sums.valid)
-        return Counts(mechanism, sums.values, sums.valid)
 
     def _check_counted(self, stated: Manifest) -> None:
         """Raise an error if a round is counted, and this is not known to be the batch that was."""
@@ -321,7 +294,7 @@ class Analyst:
 
     def _ready(self, connection: Connection) -> list[int]:
         """Return the rounds that the shuffler has for us."""
-        answer = _asked(connection, "GET", f"/v1/tasks/{self.task.id}/rounds")
+        answer = asked(connection, "GET", f"/v1/tasks/{self.task.id}/rounds")
         there: set[int] | None = None
         with suppress(ValueError, TypeError, KeyError, RecursionError):
             there = {int(each["round"]) for each in json.loads(answer)["rounds"] if each["state"] == "ready"}
@@ -331,7 +304,7 @@ class Analyst:
 
     def _stated(self, connection: Connection, number: int) -> tuple[Manifest, bytes]:
         """Return the manifest of a round as the shuffler states it, and its bytes."""
-        data = _asked(connection, "GET", f"{self._address(number)}/manifest")
+        data = asked(connection, "GET", f"{self._address(number)}/manifest")
         return Manifest.verified(data, self.task, number, source=f"the manifest of round {number:,}"), data
 
     def _fetch(self, connection: Connection, number: int) -> bool:
@@ -380,7 +353,8 @@ def _all_of(rounds: Iterable[int], act: Callable[[int], bool]) -> list[int]:
     return done
 
 
-def _asked(connection: Connection, method: str, path: str, body: bytes = b"") -> bytes:
+def asked(connection: Connection, method: str, path: str, body: bytes = b"") -> bytes:
+    """Return the body of the shuffler's answer to the analyst, or raise `CollectError` if it refuses."""
     answer = connection.request(method, path, body)
     if answer.status not in (200, 204):
         if answer.status == 404 and answer.member("task") is None:  # the shuffler names its own, if it has another

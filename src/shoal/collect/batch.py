@@ -201,24 +201,6 @@ class BatchFile:
             raise DamagedError(f"{path} is not the batch that the shuffler signed; pull the round again")
         return BatchFile(path, manifest)
 
-    @staticmethod
-    def stated(path: Path, task: Task, number: int) -> "BatchFile":
-        """Return a batch file by what its own header states, once that is right; it states messages, not people."""
-        if task.several:
-            raise DamagedError(f"{path} does not say of how many people it is, and its manifest is lost")
-        try:
-            with path.open("rb") as file:
-                head = file.read(_HEAD.size)
-        except OSError as error:
-            raise StorageError(f"cannot read {path}: {error.strerror}", error) from None
-        if len(head) != _HEAD.size:
-            raise DamagedError(f"{path} is cut off in its header")
-        *_, reports, length, inner = _HEAD.unpack(head)
-        if reports < task.minimum:
-            raise DamagedError(f"{path} has {reports:,} reports, and the task allows no fewer than {task.minimum:,}")
-        manifest = Manifest(task=task.id, round=number, reports=reports, record_bytes=length, sha256=inner.hex())
-        return BatchFile.checked(path, task, manifest)
-
     def records(self, start: int, stop: int) -> Iterator[bytes]:
         """Yield the messages from one index to another."""
         length = self.manifest.record_bytes

@@ -1,24 +1,42 @@
-"""The analyst's lists of prefixes: each made from the round before, charged, signed and kept before anybody sees it."""
+"""A hunt's lists of prefixes: the analyst makes, charges and signs them, and clients check and pin them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from shoal.collect.analyst import asked
 from shoal.collect.connection import Connection
+from shoal.collect.envelope import plaintexts
 from shoal.collect.failpoint import reached
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds, PrefixList
 from shoal.collect.result import Result
+from shoal.collect.sender import Sender, StateFile, refusal
 from shoal.collect.task import Task
 from shoal.composition.ledger import Ledger
 from shoal.durable_file import whole_file
-from shoal.errors import CollectError, StorageError, TryAgainError, WithheldError, WrongKeyError
+from shoal.errors import (
+    CollectError,
+    DamagedError,
+    FileError,
+    ForgedError,
+    StorageError,
+    WithheldError,
+    WrongKeyError,
+)
+from shoal.strict_json import Fields
 
-__all__ = ["NONE_OF_THESE", "PrefixLists", "kept_prefixes"]
+__all__ = ["PrefixLists", "PrefixSender", "kept_prefixes"]
 
-NONE_OF_THESE = "none of these"
-"""Category 0 of every round: a design point of its own."""
+_FILE = "lists.json"
+"""In a client's folder."""
+_FIELDS: Fields = {"task": str, "lists": list}
+_FOREIGN = (
+    "is damaged, or belongs to another task, so that nobody knows which lists were pinned. Nothing was sent: get a "
+    "copy back, or leave this hunt"
+)
 
 
 class PrefixLists:
@@ -73,13 +91,13 @@ class PrefixLists:
             Is charged once for every round, before its list is signed.
         """
         task, number = self._task, max(counted, default=0) + 1
-        assert task.hunt is not None
-        if key.public_key().public_bytes_raw().hex() != task.hunt.list_key:
+        terms, plan = HeavyHitterRounds.of(task), HeavyHitterRounds.plan_of(task)
+        if key.public_key().public_bytes_raw().hex() != terms.list_key:
             raise WrongKeyError("this is not the private key that the task names for its lists; give that one")
         if self.newest >= number:
             return self.of_round(number)
-        if number > task.hunt_plan.rounds:
-            raise CollectError(f"the hunt is over: all its {task.hunt_plan.rounds} rounds are counted")
+        if number > plan.rounds:
+            raise CollectError(f"the hunt is over: all its {plan.rounds} rounds are counted")
         before: PrefixList | None = None
         kept: tuple[int, ...] = (0,)
         if result is not None:
@@ -96,17 +114,14 @@ class PrefixLists:
     def publish(self, connection: Connection, listed: PrefixList) -> None:
         """Hand the list to the shuffler, who has one of each round for everybody; once more changes nothing."""
         path = f"/v1/tasks/{self._task.id}/rounds/{listed.round}/list"
-        answer = connection.request("POST", path, listed.data)
-        if answer.status != 204:
-            again = "retry-after" in answer.headers or answer.status >= 500
-            raise (TryAgainError if again else CollectError)(f"the shuffler refuses: {answer.problem()}")
+        asked(connection, "POST", path, listed.data)
 
     def _charge(self, ledger: Ledger, number: int) -> None:
         """Charge a round once, whatever its list: what stands for all of them is the task's own mechanism."""
         label = f"hunt {self._task.id[:16]}, round {number}"
         if any(entry.label == label for entry in ledger):
             return
-        curve, limit = self._task.hunt_plan.of_round, ledger.limit
+        curve, limit = HeavyHitterRounds.plan_of(self._task).of_round, ledger.limit
         if limit is None:
             ledger.record(curve, label=label)
             return
@@ -119,7 +134,7 @@ class PrefixLists:
 
 def kept_prefixes(task: Task, listed: PrefixList, result: Result) -> tuple[int, ...]:
     """Return the prefixes of a round that are estimated to have more people than the threshold."""
-    people, plan = result.tally.counts.reports, task.hunt_plan
+    people, plan = result.tally.counts.reports, HeavyHitterRounds.plan_of(task)
     counts = people * result.estimate.frequencies[1:]
     kept = np.flatnonzero(counts > plan.deviations * plan.error(people, len(listed.listed)))
     if not len(kept):
@@ -127,3 +142,84 @@ def kept_prefixes(task: Task, listed: PrefixList, result: Result) -> tuple[int, 
             f"no prefix of round {listed.round:,} has more people than the threshold: the hunt ends here"
         )
     return tuple(int(each) for each in listed.listed[kept])
+
+
+@dataclass(frozen=True)
+class _Pinned:
+    """What a client keeps: the id of the task, and the signed lists as text."""
+
+    task: str
+    lists: list[str]
+
+
+class PrefixSender(Sender):
+    """One person's side of a hunt: a report a round, for at most as many rounds as the task has.
+
+    Each list is checked: by the analyst's signature, the task, the round, and that it extends the list before it. It is
+    on the disk before the report is sealed, and another list of the same round is refused from then on: covers hide
+    somebody only among people who had the same list.
+
+    Parameters
+    ----------
+    task : Task
+        What is asked; its id was pinned, and it has a hunt.
+    connection : Connection
+        To the shuffler, who hands the same list to everybody.
+    state : Path
+        A folder for this person and this task alone.
+    token : str, optional
+        That the shuffler knows this person by, if it asks for one.
+    """
+
+    def __init__(self, task: Task, connection: Connection, state: Path, token: str | None = None) -> None:
+        self._terms, self._plan = HeavyHitterRounds.of(task), HeavyHitterRounds.plan_of(task)
+        super().__init__(task, connection, state, token)
+        self._lists = StateFile(state, _FILE, _Pinned, _FIELDS, lambda kept: kept.task == task.id, _FOREIGN)
+
+    def _maker(self, value: str | int) -> Callable[[int], list[bytes]]:
+        number_of_value = self._terms.number_of(str(value))
+
+        def made(number: int) -> list[bytes]:
+            listed = self._list_of(number)
+            category = listed.category_of(number_of_value)
+            return plaintexts(self.task, listed.mechanism.randomize([category]), listed.mechanism)
+
+        return made
+
+    def _list_of(self, number: int) -> PrefixList:
+        """Return the list of a round, pinned now or before, as the shuffler has it."""
+        if number > self._plan.rounds:
+            raise CollectError(f"the hunt is over: it has {self._plan.rounds} rounds. Nothing was sent")
+        pinned = self._pinned()
+        for each in range(min(len(pinned) + 1, number), number + 1):
+            data = self._fetched(each)
+            if each <= len(pinned):
+                if pinned[each - 1].data != data:
+                    raise ForgedError(
+                        f"{self.connection.url} has another list of round {each:,} than it had before. Nothing was "
+                        "sent: whoever gives different people different lists can tell them apart. Tell whoever asks"
+                    )
+                continue
+            pinned.append(PrefixList.verified(data, self.task, each, pinned[-1] if pinned else None))
+            self._pin(pinned)
+            reached("list pinned")
+        return pinned[number - 1]
+
+    def _fetched(self, number: int) -> bytes:
+        answer = self.connection.request("GET", f"/v1/tasks/{self.task.id}/rounds/{number}/list")
+        if answer.status != 200:
+            raise refusal(self.connection.url, answer)
+        return answer.body
+
+    def _pinned(self) -> list[PrefixList]:
+        kept, pinned = self._lists.read(), list[PrefixList]()
+        for number, text in enumerate(kept.lists if kept else (), start=1):
+            before = pinned[-1] if pinned else None
+            try:
+                pinned.append(PrefixList.verified(str(text).encode(), self.task, number, before))
+            except (FileError, CollectError):
+                raise DamagedError(f"{self._lists.folder}: {_FILE} {_FOREIGN}") from None
+        return pinned
+
+    def _pin(self, pinned: list[PrefixList]) -> None:
+        self._lists.write(_Pinned(self.task.id, [one.data.decode() for one in pinned]))

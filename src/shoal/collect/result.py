@@ -1,19 +1,18 @@
 """The result of a round: what people answered, with errors, and what it tells about each of them at most."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import shoal
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
-from shoal.collect.candidates import CandidateCounts
-from shoal.collect.task import Task, assumption
+from shoal.collect.task import Task
 from shoal.digits import exactly, rounded_up
-from shoal.errors import UnreachableError, WithheldError
-from shoal.mechanisms import Categorical, Counts, Dummies, Estimate
-from shoal.mechanisms.bundled import Bundled
+from shoal.errors import WithheldError
+from shoal.mechanisms import Categorical, Counts, Estimate
+
+if TYPE_CHECKING:
+    from shoal.collect.kinds.heavy_hitter_rounds import CandidateCounts
 
 __all__ = ["Result", "Tally"]
 
@@ -41,7 +40,7 @@ class Tally:
     """
 
     round: int
-    counts: Counts[Categorical] | CandidateCounts
+    counts: "Counts[Categorical] | CandidateCounts"
     undecryptable: int
     malformed: int
     duplicate: int
@@ -162,14 +161,10 @@ class Result(Shown):
                 f"{rounded_up(epsilon)} at δ = {task.delta!r}, and the task allows at most "
                 f"{exactly(task.epsilon_limit)}; {_reasons(tally)}"
             )
-        if isinstance(tally.counts, CandidateCounts):
-            estimate = tally.counts.estimate(confidence=confidence)
-        else:
-            estimate = task.mechanism.estimate(tally.counts, confidence=confidence)
         return cls(
             task=task,
             tally=tally,
-            estimate=estimate,
+            estimate=task.kind.estimate(task.mechanism, tally.counts, confidence),
             epsilon=epsilon,
             bound=bound,
             theorem=theorem,
@@ -221,20 +216,15 @@ class Result(Shown):
     @property
     def holds(self) -> str:
         """For whom, against whom and on what conditions the guarantees hold, in words."""
-        local = f"Against everybody, the shuffler included, ε₀ = {rounded_up(self.local_epsilon)} always remains."
-        if isinstance(self.task.mechanism, Bundled):
-            local = f"{self.task.collusion[0].upper()}{self.task.collusion[1:]}."
+        local = self.task.kind.local(self.task.mechanism)
         if not self.accounted:
             return f"No more reports are valid than are taken for fakes, so nothing is gained by shuffling. {local}"
         if self.bound == "local":  # shuffling adds nothing that is accounted for, and nothing is assumed
             return f"{local} It is for this round alone: rounds add up."
-        conditions = f"tells nobody who sent which; and {assumption(self.fakes)}"
-        if isinstance(self.task.mechanism, Dummies):
-            conditions = f"tells nobody who sent which; and it {_dummies(self.task)}. What others send does not matter"
         return (
             f"ε = {rounded_up(self.epsilon)} at δ = {self.delta!r} holds for everybody who sent one report in this "
             "round, against whoever sees what was released, the analyst included, on two conditions: the shuffler "
-            f"{conditions}. It is for this round alone: rounds add up. {local}"
+            f"{self.task.kind.conditions(self.task)}. It is for this round alone: rounds add up. {local}"
         )
 
     def _columns(self) -> dict[str, Any]:
@@ -277,18 +267,6 @@ class Result(Shown):
         }
 
 
-def _dummies(task: Task) -> str:
-    """Return what is asked of those who add dummies."""
-    if not task.helper_keys:
-        return "has added dummies to this round once, and has forgotten how many"
-    count = len(task.helper_keys)
-    helpers = f"{count} helper{'s' if count > 1 else ''}"
-    if not task.shuffler_adds and count == 1:
-        return "has added those of the helper, who has drawn them once and forgotten how many"
-    parties = f"itself and {helpers}" if task.shuffler_adds else helpers
-    return f"has added the dummies of {parties}, of whom one at least has drawn them once and forgotten how many"
-
-
 def _composed(task: Task, tallies: Sequence[Tally | None], rounds: int) -> float | None:
     """Return an ε for whoever has reported in all of some rounds.
 
@@ -297,16 +275,7 @@ def _composed(task: Task, tallies: Sequence[Tally | None], rounds: int) -> float
     """
     if any(tally is None or tally.valid < task.minimum for tally in tallies):
         return None
-    # By the clones, at once: the blanket of the mechanism would take seconds for a few percent.
-    least = max(task.minimum - task.fakes, 1)
-    if not isinstance(task.mechanism, Bundled):
-        one_round = shoal.amplify(local_epsilon=task.mechanism.local_epsilon, reports=least)
-        return float(one_round.repeated(rounds).epsilon(task.delta))
-    try:
-        together = float(task.central(task.minimum).repeated(rounds).epsilon(task.delta))
-    except UnreachableError:  # so many losses may be infinite that δ has no room for them
-        return None
-    return together if math.isfinite(together) else None
+    return task.kind.composed(task, rounds)
 
 
 def _reasons(tally: Tally) -> str:

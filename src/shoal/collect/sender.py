@@ -1,4 +1,7 @@
-"""The sender, on a person's device: one report a round, sealed before it leaves, the same however often it is sent."""
+"""Clients and helpers: what each of them sends is sealed and on its disk before it leaves, and stays the same.
+
+A client sends one report a round. A helper adds dummies, which are drawn once a round.
+"""
 
 import hashlib
 import json
@@ -6,20 +9,24 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.envelope import plaintexts, seal
-from shoal.collect.state_folder import exclusive
+from shoal.collect.failpoint import reached
+from shoal.collect.kinds.dummy_rounds import ASKING, proof_of
 from shoal.collect.task import MOST_TASK_BYTES, Task, task_id
-from shoal.durable_file import whole_file
-from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
+from shoal.durable_file import locked, whole_file
+from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError, WrongKeyError
 from shoal.strict_json import Fields, read_fields, shortened
 
-__all__ = ["Receipt", "Sender", "fetch_task", "read_tokens", "refusal"]
+__all__ = ["Helper", "Receipt", "Sender", "exclusive", "fetch_task", "read_tokens", "refusal"]
 
 _TRIES = 3
 PATIENCE = 60.0
@@ -37,11 +44,91 @@ _FIELDS: Fields = {
 }
 _LARGEST_ROUND = 10**18
 _AGAIN = "repeat the same command: the same report is sent again, and counts once"
+_FOREIGN = (
+    "is damaged, or belongs to another task, so that nobody knows whether this round has a report already. Nothing was "
+    "sent: wait for the next round, then remove it; or give --state another folder"
+)
 _LATEST = 1e15
 _TOKEN = re.compile("[!-~]{1,1000}")
 _NO_TOKEN = "a token is up to 1000 letters, digits and signs without blanks"
 _DRIFT, _GRACE = 1.01, 1.0
 """How much faster than ours the shuffler's clock may run, and by how many seconds it may be ahead."""
+_DUMMY_FILE = "dummies.json"
+_DUMMY_FIELDS: Fields = {"task": str, "key": str, "round": int, "dummies": str | None}
+_DUMMIES_AGAIN = "repeat the same command: the same dummies are sent again, and are added once"
+_FOREIGN_DUMMIES = (
+    "is damaged, or belongs to another task or key, so that nobody knows for which rounds dummies were drawn. Nothing "
+    "was sent: give --state the folder of this task and this key"
+)
+_T = TypeVar("_T")
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Make the folder if it is not there, and keep other processes with the same one out of this block."""
+    path = folder / "lock"
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            stack.enter_context(locked(path, mode=0o600))
+        except OSError as error:
+            message = f"cannot write {path}: {error.strerror}; give --state a folder of your own"
+            raise StorageError(message, error) from None
+        yield
+
+
+@dataclass
+class StateFile(Generic[_T]):
+    """What a client or a helper keeps between two calls, in a file that is replaced as a whole.
+
+    Attributes
+    ----------
+    folder : Path or None
+        Where the file is; None keeps all in memory.
+    name : str
+        Of the file.
+    kind : type
+        A dataclass with what is kept.
+    fields : dict
+        The types of its fields.
+    ours : callable
+        Returns whether it belongs to this task and party, or raises `ValueError`.
+    damaged : str
+        What to say after the path if it does not.
+    """
+
+    folder: Path | None
+    name: str
+    kind: type[_T]
+    fields: Fields
+    ours: Callable[[_T], bool]
+    damaged: str
+    memory: _T | None = None
+
+    def read(self) -> _T | None:
+        """Return what was kept, or None if nothing was yet."""
+        if self.folder is None:
+            return self.memory
+        path = self.folder / self.name
+        try:
+            kept = self.kind(**read_fields(path.read_bytes(), self.fields, str(path)))
+            fine = self.ours(kept)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}; nothing was sent", error) from None
+        except ValueError:
+            fine = False
+        if not fine:
+            raise DamagedError(f"{path} {self.damaged}")
+        return kept
+
+    def write(self, kept: _T) -> None:
+        """Keep this; it is on the disk when this returns."""
+        self.memory = kept
+        if self.folder is not None:
+            with whole_file(self.folder / self.name, mode=0o600) as file:
+                file.write(json.dumps(vars(kept)).encode())
 
 
 @dataclass(frozen=True)
@@ -159,7 +246,7 @@ class Sender:
         self.task = task
         self.connection = connection
         self._folder = state
-        self._memory: _Kept | None = None
+        self._state = StateFile(state, _FILE, _Kept, _FIELDS, self._is_ours, _FOREIGN)
         self._headers = {"Content-Type": "application/octet-stream"} | (
             {"Authorization": f"Bearer {token}"} if token else {}
         )
@@ -189,7 +276,7 @@ class Sender:
                 path = f"/v1/tasks/{self.task.id}/rounds/{number}/reports"
                 answer = self._asked("POST", path, bytes.fromhex(kept.report), self._headers)
                 if answer.status == 201:
-                    self._keep(replace(kept, sent=True))
+                    self._state.write(replace(kept, sent=True))
                     return Receipt(number, True, sha256, closes)
                 if answer.status != 409:
                     raise refusal(self.connection.url, answer)
@@ -227,14 +314,14 @@ class Sender:
 
     def _report(self, messages: Callable[[int], list[bytes]], number: int) -> _Kept:
         """Return the report of this round, sealed now if there is none; it is kept before anybody sees it."""
-        kept, now = self._kept(), self._clock()
+        kept, now = self._state.read(), self._clock()
         if kept is not None and kept.round == number:
             return kept
         if kept is not None:
             if now < kept.first_time:
                 # This machine's clock was ahead, or was set back: the pace is counted from the last report on.
                 kept = replace(kept, first_round=kept.round, first_time=now)
-                self._keep(kept)
+                self._state.write(kept)
             self._check_pace(kept, number, now)
         new = _Kept(
             task=self.task.id,
@@ -245,7 +332,7 @@ class Sender:
             first_round=number if kept is None else kept.first_round,
             first_time=now if kept is None else kept.first_time,
         )
-        self._keep(new)
+        self._state.write(new)
         return new
 
     def _check_pace(self, kept: _Kept, number: int, now: float) -> None:
@@ -258,32 +345,9 @@ class Sender:
                 "machine, and tell whoever asks"
             )
 
-    def _kept(self) -> _Kept | None:
-        if self._folder is None:
-            return self._memory
-        path = self._folder / _FILE
-        try:
-            kept = _Kept(**read_fields(path.read_bytes(), _FIELDS, str(path)))
-            bytes.fromhex(kept.report)
-            fine = kept.task == self.task.id and _finite(kept.first_time)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StorageError(f"cannot read {path}: {error.strerror}; nothing was sent", error) from None
-        except ValueError:
-            fine = False
-        if not fine:
-            raise DamagedError(
-                f"{path} is damaged, or belongs to another task, so that nobody knows whether this round has a report "
-                "already. Nothing was sent: wait for the next round, then remove it; or give --state another folder"
-            )
-        return kept
-
-    def _keep(self, kept: _Kept) -> None:
-        self._memory = kept
-        if self._folder is not None:
-            with whole_file(self._folder / _FILE, mode=0o600) as file:
-                file.write(json.dumps(asdict(kept)).encode())
+    def _is_ours(self, kept: _Kept) -> bool:
+        bytes.fromhex(kept.report)
+        return kept.task == self.task.id and _finite(kept.first_time)
 
 
 def _finite(number: object) -> bool:
@@ -306,15 +370,129 @@ def _category(task: Task, value: str | int) -> int:
     )
 
 
-def refusal(url: str, answer: Answer) -> CollectError:
-    """Return what to raise where a shuffler has not answered what was asked for."""
+def refusal(url: str, answer: Answer, again: str = _AGAIN) -> CollectError:
+    """Return the error to raise if a shuffler refuses; `again` says what happens when the command is repeated."""
     reason = answer.problem()
     if answer.status in (408, *_BUSY) or "retry-after" in answer.headers:
         wait = answer.headers.get("retry-after", "")
         pause = f"in {wait} seconds" if wait.isdigit() else "later"
-        return TryAgainError(f"{url} can't take the report now: {reason}. {pause.capitalize()}, {_AGAIN}")
-    if answer.status == 401:
+        return TryAgainError(f"{url} can't take it now: {reason}. {pause.capitalize()}, {again}")
+    if answer.status == 401 and again == _AGAIN:  # helpers have keys, and no tokens
         return CollectError(
             f"{url} wants a token that it knows: {reason}. Give the file that holds yours as --token-file"
         )
     return CollectError(f"{url} refuses: {reason}")
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What is kept between two calls; never a dummy unsealed, nor how many there are of a category.
+
+    Attributes
+    ----------
+    task : str
+        Its id.
+    key : str
+        The helper's public key, in hexadecimal.
+    round : int
+        The last one for which dummies were drawn.
+    dummies : str or None
+        All of them, sealed, in hexadecimal; None once the shuffler has them for sure, or will never take them.
+    """
+
+    task: str
+    key: str
+    round: int
+    dummies: str | None
+
+
+class Helper:
+    """One helper's side of a task with dummies.
+
+    Dummies are drawn once a round. They are sealed, and on the disk, before the first attempt to send them, and all
+    attempts send the same bytes: with two draws over the same messages, whoever saw both would know which are people's.
+
+    Parameters
+    ----------
+    task : Task
+        What is collected; its id was pinned.
+    connection : Connection
+        To the shuffler.
+    state : Path
+        A folder for this helper and this task alone. Whoever reads it and has the analyst's key knows the dummies.
+    key : Ed25519PrivateKey
+        One of those that the task names.
+    """
+
+    def __init__(self, task: Task, connection: Connection, state: Path, key: Ed25519PrivateKey) -> None:
+        self._public = key.public_key().public_bytes_raw()
+        if self._public not in task.helper_keys:
+            raise WrongKeyError("this is not the private key of a helper that the task names; give that one")
+        self.task, self.connection, self._folder, self._key = task, connection, state, key
+        self._state = StateFile(state, _DUMMY_FILE, _Drawn, _DUMMY_FIELDS, self._is_ours, _FOREIGN_DUMMIES)
+
+    def send(self) -> list[int]:
+        """Draw, seal and send dummies for all rounds that wait for them, and return the numbers of these rounds."""
+        sent, refused = [], []
+        with exclusive(self._folder):
+            self._sweep()
+            kept = self._state.read()
+            if kept is not None and kept.dummies is not None:
+                self._post(kept)
+                sent.append(kept.round)
+            for number in self._waiting():
+                kept = self._state.read()
+                if kept is not None and number <= kept.round:
+                    refused += [number] if number not in sent else []
+                    continue
+                self._post(self._drawn(number))
+                sent.append(number)
+        if refused:
+            raise CollectError(
+                f"{self.connection.url} asks for dummies of round {refused[0]:,}, and they were drawn before; no "
+                "second draw is sent. Tell whoever runs the shuffler: it has lost them, and must not release this round"
+            )
+        return sent
+
+    def _drawn(self, number: int) -> _Drawn:
+        body = b"".join(self.task.kind.drawn(self.task, number))
+        reached("helper drawn")
+        kept = _Drawn(task=self.task.id, key=self._public.hex(), round=number, dummies=body.hex())
+        self._state.write(kept)
+        reached("helper kept")
+        return kept
+
+    def _post(self, kept: _Drawn) -> None:
+        """Send dummies that are on the disk; once that is settled, they are deleted there."""
+        body = bytes.fromhex(kept.dummies or "")
+        answer = self._asked("POST", f"/rounds/{kept.round}/dummies", kept.round, body)
+        final = answer.status == 409 and "retry-after" not in answer.headers
+        if answer.status == 201:
+            reached("helper acknowledged")
+        if answer.status == 201 or final:
+            self._state.write(replace(kept, dummies=None))
+        if answer.status != 201:
+            raise refusal(self.connection.url, answer, _DUMMIES_AGAIN)
+
+    def _waiting(self) -> list[int]:
+        answer = self._asked("GET", "/dummies", ASKING, b"")
+        if answer.status != 200:
+            raise refusal(self.connection.url, answer, _DUMMIES_AGAIN)
+        rounds = answer.member("rounds")
+        if not isinstance(rounds, list) or not all(type(one) is int and 0 < one < _LARGEST_ROUND for one in rounds):
+            raise CollectError(f"{self.connection.url} does not say which rounds wait for dummies; is it a shuffler?")
+        return sorted(set(rounds))
+
+    def _asked(self, method: str, path: str, number: int, body: bytes) -> Answer:
+        headers = {"Authorization": proof_of(self._key, self.task, number, body)}
+        return self.connection.request(method, f"/v1/tasks/{self.task.id}{path}", body, headers)
+
+    def _is_ours(self, kept: _Drawn) -> bool:
+        bytes.fromhex(kept.dummies or "")
+        return (kept.task, kept.key) == (self.task.id, self._public.hex())
+
+    def _sweep(self) -> None:
+        """Delete what a process that was killed has left: a draw that nobody has seen."""
+        for path in self._folder.glob(f".{_DUMMY_FILE}.*.part"):
+            with suppress(OSError):
+                path.unlink()

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -17,13 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from shoal.collect.log import LOGGER, Log, facts_of, handler
-from shoal.collect.open_files import ANALYST_CONNECTIONS, check_system, public_connections
 from shoal.collect.service import Service
-from shoal.collect.tokens import TokenFiles
-from shoal.collect.watched_files import WatchedFiles
+from shoal.collect.tokens import TokenFiles, WatchedFiles
 from shoal.errors import MissingExtraError, ParameterError, ShoalError
 
-__all__ = ["Listeners", "serve"]
+__all__ = ["ANALYST_CONNECTIONS", "Listeners", "check_system", "public_connections", "serve"]
+
+_MOST_CONNECTIONS, _FEW_CONNECTIONS, _LEAST_CONNECTIONS = 20_000, 10_000, 64
+"""How many are wanted, how few are worth a warning, and with how few there is no use in starting."""
+ANALYST_CONNECTIONS = 32
+_RESERVE = 2 * ANALYST_CONNECTIONS + 200 + 56
+"""For the analyst, each of whose connections reads a batch; for the buckets of a release; and for the store."""
+
 
 _TICK = 0.5
 _LOOK = 2.0
@@ -33,6 +39,48 @@ _GRACE = 3
 _BACKLOG = 2048
 _LATE = 0.01
 """Seconds after the turn of a minute, since a timer may be a millisecond early."""
+
+
+def check_system() -> None:
+    """Refuse a system on which the shuffler cannot keep its promises: Windows lacks its signals and limits."""
+    if sys.platform == "win32":
+        raise ParameterError(
+            "the shuffler runs on Linux and macOS, and not on Windows; run it there, in a container, or in the Windows "
+            "Subsystem for Linux. People can report from Windows, and every number can be asked for there"
+        )
+
+
+def public_connections(log: Log) -> int:
+    """Raise the limit on open files as far as it goes, and return how many of them may be connections of strangers.
+
+    Parameters
+    ----------
+    log : Log
+        Is written to if there are fewer than usual.
+    """
+    import resource
+
+    wanted = _MOST_CONNECTIONS + _RESERVE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft != unlimited and soft < wanted:
+        soft = wanted if hard == unlimited else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    room = _MOST_CONNECTIONS if soft == unlimited else min(_MOST_CONNECTIONS, soft - _RESERVE)
+    if room < _LEAST_CONNECTIONS:
+        raise ParameterError(
+            f"no more than {soft:,} files may be open here, and the shuffler needs {_RESERVE + _LEAST_CONNECTIONS:,} "
+            f"at least; raise the hard limit to {wanted:,} (`ulimit -Hn`, or LimitNOFILE= of systemd)"
+        )
+    if room < _FEW_CONNECTIONS:
+        log.tell(
+            logging.WARNING,
+            "few-files",
+            files=soft,
+            connections=room,
+            detail=f"the hard limit on open files allows no more connections; {wanted} is enough (LimitNOFILE=)",
+        )
+    return room
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.failpoint import reached
 from shoal.collect.high_water import HighWater
-from shoal.collect.prefix_list import PrefixList
+from shoal.collect.kinds.heavy_hitter_rounds import PrefixList
 from shoal.collect.round_state import Record, Round, State, record
 from shoal.collect.store import Store
 from shoal.collect.task import Task
@@ -23,9 +23,7 @@ from shoal.durable_file import new_file, settle
 from shoal.errors import CollectError, StorageError, TryAgainError, WrongKeyError
 from shoal.shuffling import shuffled_records
 
-__all__ = ["Permute", "Shuffler"]
-
-Permute = Callable[[Iterator[NDArray[np.uint8]], int, int, Path, ExitStack], Iterator[bytes]]
+__all__ = ["Shuffler"]
 
 
 class Shuffler:
@@ -44,8 +42,6 @@ class Shuffler:
     clock : callable, optional
         Returns the time in seconds since 1970, for `time`. If not given, the store's clock is used, which all
         processes that share the store have in common.
-    permute : Permute
-        Yields records in a uniformly random order.
     """
 
     def __init__(
@@ -56,12 +52,11 @@ class Shuffler:
         key: Ed25519PrivateKey,
         *,
         clock: Callable[[], float] | None = None,
-        permute: Permute = shuffled_records,
     ) -> None:
         if key.public_key().public_bytes_raw() != task.shuffler_key:
             raise WrongKeyError("this is not the private key of the shuffler that the task names; give that one")
         self.task = task
-        self._store, self._folder, self._key, self._permute = store, folder, key, permute
+        self._store, self._folder, self._key = store, folder, key
         self.time = clock or store.time
         self._lists: list[PrefixList] = []
         try:
@@ -164,7 +159,7 @@ class Shuffler:
             with new_file(aside, mode=0o600) as file, ExitStack() as stack:
                 blocks = stack.enter_context(closing(self._blocks(number)))
                 final, length = self._folder / f"round-{number}.batch", self.task.ciphertext_bytes
-                records = self._permute(blocks, total, length, final, stack)
+                records = shuffled_records(blocks, total, length, final, stack)
                 manifest = write_batch(file, self.task, number, people, records, messages=sealed.messages)
             reached("batch written")
             self._high_water.checked(sealed)  # on the disk before anything is signed
@@ -236,7 +231,7 @@ class Shuffler:
         if one.state not in (State.ACKED, State.PURGED):
             raise CollectError(f"round {number:,} is {one.state}; only what the analyst has acknowledged is deleted")
         reached("before purge")
-        # In this order: to `salvage`, a round whose batch is gone must not look as if it had never been released.
+        # In this order: the batch goes only once the database itself, without its log, says that the round is purged.
         self._store.purge(number)
         reached("after purge")
         self._sweep(number)

@@ -1,55 +1,64 @@
-"""A round on Apache Spark, where one machine is not enough: its reports opened and counted, or put into random order.
+"""Apache Spark: a round's reports opened and counted, or a column of a data frame randomized and counted.
 
-Every worker needs shoal, and the folders named here under the same path. Counting sends the analyst's private key to
-the workers: use a cluster that may have it, with `spark.network.crypto.enabled`.
+Every worker needs shoal, and a batch file under the same path. Counting a round sends the analyst's private key to the
+workers: use a cluster that may have it, with `spark.network.crypto.enabled`.
+
+Of a column only counts leave the workers. A report exists only inside the task that draws it, and so none is stored,
+read twice or drawn twice: of a task that Spark repeats, one result counts. Whoever sees nothing but the counts sees no
+more than the shuffled reports would tell.
 """
 
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from operator import add
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.checks import whole
 from shoal.collect.batch import BatchFile
-from shoal.collect.shard import ShardCounts, count_shard
-from shoal.collect.task import Task
-from shoal.errors import CollectError, MissingExtraError, StorageError
+from shoal.collect.counting import SealedRound, ShardCounts
+from shoal.errors import CollectError, MissingExtraError, ParameterError
+from shoal.estimation.estimate import Estimate
+from shoal.files.names import Names, UnknownValue
+from shoal.mechanisms import Counts
+from shoal.mechanisms.categorical import Categorical
+from shoal.mechanisms.matrix_randomizer import MatrixRandomizer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["count", "mapped", "session", "shuffled"]
+__all__ = ["count", "count_column", "estimate_frame", "session"]
 
 _SHARD = 10_000
 """Reports opened at once: half a second, so that a worker's memory is small and it is never far from its end."""
 _TASKS_A_CORE = 4
-_KEY_BYTES = 16
-_ATTEMPTS = 3
-"""Two of n keys of 16 bytes are equal with probability n²/2¹²⁹: 1.5e-21 for 10⁹ reports."""
 _LOG = Path(__file__).with_name("spark.log.properties")
 _COUNTS = "values binary, valid long, undecryptable long, malformed long"
+_COLUMN_COUNTS = "counts binary, reports long, wrong string"
+_VALUES = "define a category such as 'other' for it in advance, or leave such rows out, the same for all people"
+_WRONG = {
+    "missing": "a value of column {column!r} is missing; {values}",
+    "unknown": "a value of column {column!r} is none of the categories; {values}",
+    "nobody": "column {person!r} has no person in a row; give every row a person, or leave such rows out",
+    "repeated": "a person of column {person!r} has more than one row; keep one row per person, or keep M rows of each "
+    "person, chosen at random, and charge for M: rows_per_person=M",
+}
+"""Why nothing was counted. Values and ids are not named, because errors are logged."""
 
 
 @contextmanager
-def session(*, scratch: Path | None = None) -> Iterator["SparkSession"]:
+def session() -> Iterator["SparkSession"]:
     """Lend a Spark session: the one that runs already, or else a new one, which is stopped afterwards.
 
     SHOAL_SPARK_MASTER says where a new one runs, such as spark://host:7077; otherwise it is local[*], all cores of this
     machine, where nothing listens but on the loopback address.
-
-    Parameters
-    ----------
-    scratch : Path, optional
-        A folder for what does not fit into memory.
     """
     try:
         with _quiet():
@@ -73,8 +82,6 @@ def session(*, scratch: Path | None = None) -> Iterator["SparkSession"]:
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    if scratch is not None:
-        settings["spark.local.dir"] = str(scratch)
     try:
         with _quiet():
             spark = SparkSession.builder.master(master).appName("shoal").config(map=settings).getOrCreate()
@@ -97,7 +104,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def mapped(
+def _mapped(
     frame: "DataFrame", change: Callable[[Iterator[Any]], Iterator[Any]], schema: "str | StructType"
 ) -> "DataFrame":
     """Return the frame that this change makes of a frame, as Arrow batches on the workers."""
@@ -105,28 +112,27 @@ def mapped(
         return frame.mapInArrow(change, schema)
 
 
-def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
+def count(batch: BatchFile, sealed: SealedRound, private_key: bytes) -> ShardCounts:
     """Return the counts of a batch, opened on Spark.
 
     Parameters
     ----------
     batch : BatchFile
         Checked; all workers must be able to read its file.
-    task : Task
-        Whose reports they are.
+    sealed : SealedRound
+        How its reports are opened and counted.
     private_key : bytes
         The 32 bytes of the analyst's.
     """
     batch = BatchFile(batch.path.resolve(), batch.manifest)
-    total, number, data = batch.manifest.records, batch.manifest.round, task.to_bytes()
+    total = batch.manifest.records
 
     def counted(rows: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         shards = (shard for part in rows for shard in part.column(0).to_pylist())
         counts = [
-            count_shard(data, private_key, number, b"".join(batch.records(start, min(start + _SHARD, total))))
-            for start in shards
+            sealed.count(private_key, b"".join(batch.records(start, min(start + _SHARD, total)))) for start in shards
         ]
         if counts:
             sums = reduce(add, counts)
@@ -136,117 +142,165 @@ def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
 
     with session() as spark:
         tasks = min(-(-total // _SHARD), _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
-        rows = mapped(spark.range(0, total, _SHARD, tasks), counted, _COUNTS).collect()
+        rows = _mapped(spark.range(0, total, _SHARD, tasks), counted, _COUNTS).collect()
     return reduce(add, (ShardCounts(np.frombuffer(row[0], np.int64), *row[1:]) for row in rows))
 
 
-def shuffled(
-    blocks: Iterable[NDArray[np.uint8]], total: int, length: int, near: Path, stack: ExitStack
-) -> Iterator[bytes]:
-    """Yield records in a uniformly random order, many at once, sorted on Spark; a `Shuffler` can permute by it.
+def count_column(
+    frame: "DataFrame",
+    column: str,
+    mechanism: Categorical | MatrixRandomizer,
+    *,
+    categories: Sequence[Hashable] | None = None,
+    person: str | None = None,
+    rows_per_person: int | None = None,
+) -> Counts[Any]:
+    """Return the counts of a column, each value of which is randomized where it lies.
 
-    Each record gets a key of 16 bytes from the operating system, and they are sorted by these. The keys are on the disk
-    before anything depends on them. If they were drawn within the sort, Spark would draw others wherever it repeats a
-    failed task, and records would be lost or come twice.
+    Every call draws new reports, and so every call is a release that counts against the budget. Every row is a
+    report: a guarantee for one report is a guarantee for one person only if each person has one row. `person`
+    checks that.
 
     Parameters
     ----------
-    blocks : iterable of numpy.ndarray
-        The records as rows of bytes.
-    total : int
-        How many there are; it is checked.
-    length : int
-        The bytes of each.
-    near : Path
-        A file; records and keys lie in a folder next to it, and need four times the space of the records. All workers
-        must have it under this path.
-    stack : ExitStack
-        Removes that folder when it is closed.
+    frame : pyspark.sql.DataFrame
+        The rows.
+    column : str
+        The column.
+    mechanism : Categorical or MatrixRandomizer
+        What randomizes each value; every worker needs shoal.
+    categories : sequence, optional
+        A label for each category, of the type of the column, if the column does not hold their numbers.
+    person : str, optional
+        The column that says whose each row is; a second row of a person is refused. It is not passed on to Python.
+    rows_per_person : int, optional
+        Keep at most this many rows of each person instead, chosen at random. Their guarantee is
+        `shoal.composition.group_privacy.group_epsilon` with the same number.
+
+    Raises
+    ------
+    ParameterError
+        If a value is missing, or none of the categories. Which one it is, is not told: it would be a value of a person.
     """
+    if not isinstance(mechanism, Categorical | MatrixRandomizer):
+        raise ParameterError(f"mechanism must have categories, such as RandomizedResponse, got {mechanism!r}")
+    names = Names.given(mechanism.categories if categories is None else categories)
+    if names.count != mechanism.categories:
+        raise ParameterError(
+            f"there are {names.count:,} names, and the mechanism has {mechanism.categories:,} categories"
+        )
+    _check_type(frame, column, names)
+    rows = frame.select(_column(frame, column))
+    if person is not None:
+        rows = _numbered(frame, column, person, rows_per_person)
+    elif rows_per_person is not None:
+        raise ParameterError("rows_per_person must come with person, the column that says whose each row is")
+
+    def counted(parts: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        total: Counts[Any] = Counts(mechanism, np.zeros(mechanism.cells, np.int64), 0)
+        wrong = ""
+        try:
+            for part in parts:
+                if part.num_rows:
+                    wrong = wrong or _wrong_people(part, refuse=rows_per_person is None)
+                    numbers = names.numbers(part.column(0))
+                    total += mechanism.aggregate(mechanism.randomize(numbers))
+        except UnknownValue as trouble:
+            wrong = "missing" if trouble.missing else "unknown"
+        row = [total.values.tobytes(), total.reports, wrong]
+        yield pa.RecordBatch.from_arrays([pa.array([value]) for value in row], names=["counts", "reports", "wrong"])
+
+    counts = _mapped(rows, counted, _COLUMN_COUNTS).collect()
+    for row in counts:
+        if row["wrong"]:
+            reason = _WRONG[row["wrong"]].format(column=column, person=person, values=_VALUES)
+            raise ParameterError(f"{reason}. Nothing was counted")
+    totals = [Counts(mechanism, np.frombuffer(row["counts"], np.int64), int(row["reports"])) for row in counts]
+    total = reduce(add, totals, Counts(mechanism, np.zeros(mechanism.cells, np.int64), 0))
+    if not total.reports:
+        raise ParameterError("the frame has no rows; there is nothing to count")
+    return total
+
+
+def _column(frame: "DataFrame", name: str) -> Any:
+    """Return a column by its name, which may contain dots, or refuse a name that the frame does not have once."""
+    if frame.columns.count(name) != 1:
+        raise ParameterError(f"there must be one column {name!r}; the columns are {', '.join(frame.columns[:20])}")
+    quoted = name.replace("`", "``")
+    return frame[f"`{quoted}`"]
+
+
+def _check_type(frame: "DataFrame", column: str, names: Names) -> None:
+    """Refuse a column whose type cannot hold the categories, by the schema and before any job runs."""
+    import pyarrow as pa
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    kind = frame.select(_column(frame, column)).schema.fields[0].dataType
     try:
-        temporary = TemporaryDirectory(prefix=f".{near.name[:100]}.", suffix=".sort", dir=near.resolve().parent)
-    except OSError as error:
-        raise StorageError(f"cannot write next to {near}: {error.strerror}; make the folder first", error) from None
-    folder = Path(stack.enter_context(temporary))
-    records, keyed, ordered = folder / "records", folder / "keyed", folder / "ordered"
-    with session(scratch=folder) as spark:
-        _write_records(blocks, total, length, records)
-        for _ in range(_ATTEMPTS):
-            _draw_keys(spark, records, keyed)
-            _sort(spark, keyed, ordered)
-            if _keys_differ(ordered, total):
-                break
-        else:
-            raise CollectError(f"equal keys, drawn {_ATTEMPTS} times: the random numbers of this system are broken")
-    for part in _read(ordered, "record"):
-        yield _flat(part, length)
+        names.numbers(pa.array([], to_arrow_type(kind)))
+    except UnknownValue:  # a column without any value
+        raise ParameterError(f"column {column!r} holds nothing but missing values; there is nothing to count") from None
+    except (ParameterError, PySparkTypeError) as error:
+        reason = error if isinstance(error, ParameterError) else "convert it to text or numbers first"
+        raise ParameterError(f"column {column!r} is of type {kind.simpleString()}: {reason}") from None
 
 
-def _write_records(blocks: Iterable[NDArray[np.uint8]], total: int, length: int, path: Path) -> None:
+def _numbered(frame: "DataFrame", column: str, person: str, most: int | None) -> "DataFrame":
+    """Return the values with the number of each row among the rows of its person, from 1; 0 without a person.
+
+    The order among the rows of a person is random, and depends on no other person.
+    """
+    from pyspark.sql import Window, functions
+    from pyspark.sql.types import BinaryType, DoubleType, FloatType, StringType
+
+    if person == column:
+        raise ParameterError("person must be another column than the values")
+    whose = _column(frame, person)
+    missing, kind = whose.isNull(), frame.select(whose).schema.fields[0].dataType
+    if isinstance(kind, DoubleType | FloatType):  # NaN, to which pandas turns what is missing
+        missing = missing | functions.isnan(whose)
+    elif isinstance(kind, StringType | BinaryType):
+        missing = missing | (functions.length(whose) == 0)
+    order = functions.row_number().over(Window.partitionBy(whose).orderBy(functions.rand()))
+    number = functions.when(missing, 0).otherwise(order).alias("number")
+    rows = frame.select(_column(frame, column).alias("value"), number)
+    return rows if most is None else rows.where(rows["number"] <= whole(rows_per_person=most))
+
+
+def _wrong_people(part: Any, *, refuse: bool) -> str:
+    """Return the key of `_WRONG` for the people of a batch, or nothing if they are in order or not known."""
+    if part.num_columns == 1:
+        return ""
+    numbers = part.column(1).to_numpy()
+    if numbers.min() == 0:
+        return "nobody"
+    return "repeated" if refuse and numbers.max() > 1 else ""
+
+
+def estimate_frame(
+    frame: "DataFrame", estimate: Estimate, *, categories: Sequence[Hashable] | None = None
+) -> "DataFrame":
+    """Return an estimate as a Spark data frame, to be joined with others.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Any frame of the session in which it is to be.
+    estimate : Estimate
+        Of the counts of a column.
+    categories : sequence, optional
+        The labels of all categories.
+    """
     import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pyspark.sql.pandas.types import from_arrow_schema
 
-    kind, count = pa.binary(length), 0
-    schema = pa.schema([("record", kind)])
-    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_statistics=False) as writer:
-        for block in blocks:
-            rows = np.ascontiguousarray(block, dtype=np.uint8).reshape(-1, length)
-            column = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
-            writer.write_batch(pa.record_batch([column], schema=schema))
-            count += len(rows)
-    if count != total:
-        raise CollectError(f"there were said to be {total:,} records, and there are {count:,}; nothing is released")
+    table = pa.table(estimate.columns(categories))
 
+    def told(parts: Iterator[Any]) -> Iterator[Any]:
+        for _ in parts:
+            yield from table.to_batches()
 
-def _keyed(parts: Iterator[Any]) -> Iterator[Any]:
-    """Put a key from the operating system before each record."""
-    import pyarrow as pa
-
-    for part in parts:
-        drawn = pa.py_buffer(os.urandom(_KEY_BYTES * part.num_rows))
-        keys = pa.Array.from_buffers(pa.binary(_KEY_BYTES), part.num_rows, [None, drawn]).cast(pa.binary())
-        yield pa.RecordBatch.from_arrays([keys, part.column(0)], names=["key", "record"])
-
-
-def _draw_keys(spark: "SparkSession", records: Path, keyed: Path) -> None:
-    frame = mapped(spark.read.parquet(records.as_uri()), _keyed, "key binary, record binary")
-    frame.write.mode("overwrite").option("compression", "uncompressed").parquet(keyed.as_uri())
-
-
-def _sort(spark: "SparkSession", keyed: Path, ordered: Path) -> None:
-    frame = spark.read.parquet(keyed.as_uri()).orderBy("key")
-    frame.write.mode("overwrite").option("compression", "uncompressed").parquet(ordered.as_uri())
-
-
-def _read(ordered: Path, column: str) -> Iterator[Any]:
-    """Yield the pieces of a column in the order of the sort: the parts are numbered by it."""
-    import pyarrow.parquet as pq
-
-    for path in sorted(ordered.glob("part-*.parquet"), key=lambda path: int(path.name.split("-")[1])):
-        with pq.ParquetFile(path) as file:
-            for part in file.iter_batches(columns=[column]):
-                yield part.column(0)
-
-
-def _flat(column: Any, length: int) -> bytes:
-    """Return values of one length, one after the other."""
-    import pyarrow as pa
-
-    fixed = column.cast(pa.binary(length))
-    return bytes(fixed.buffers()[1][fixed.offset * length : (fixed.offset + len(fixed)) * length])
-
-
-def _keys_differ(ordered: Path, total: int) -> bool:
-    """Return whether each key is larger than the one before it; if two are equal, the order is not uniform."""
-    count, last = 0, b""
-    for part in _read(ordered, "key"):
-        flat = last + _flat(part, _KEY_BYTES)
-        high, low = np.frombuffer(flat, ">u8").reshape(-1, 2).T
-        if np.any(high[1:] < high[:-1]) or np.any((high[1:] == high[:-1]) & (low[1:] < low[:-1])):
-            raise CollectError("Spark has not sorted the keys; nothing is released: check its version and its disks")
-        if np.any((high[1:] == high[:-1]) & (low[1:] == low[:-1])):
-            return False
-        count, last = count + len(part), flat[-_KEY_BYTES:]
-    if count != total:
-        raise CollectError(f"Spark has sorted {count:,} of {total:,} records; nothing is released: run it again")
-    return True
+    return _mapped(frame.sparkSession.range(0, 1, 1, 1), told, from_arrow_schema(table.schema))

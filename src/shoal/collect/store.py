@@ -4,24 +4,43 @@ A kind of database adds the primitives that it is made of, in a file of its own 
 """
 
 import secrets
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from shoal.collect.added_dummies import added_dummies
 from shoal.collect.failpoint import reached
-from shoal.collect.round_state import BEYOND, Record, Round, RoundClosedError, State, due, ranges, remembered
-from shoal.collect.store_error import StoreError, StoreUnavailableError
+from shoal.collect.round_state import BEYOND, Record, Round, RoundClosedError, State, due, ranges, record, remembered
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, TryAgainError
 
-__all__ = ["Store", "StoreError", "StoreUnavailableError"]
+__all__ = ["Store", "StoreError", "StoreUnavailableError", "ThreadConnections"]
 
 _SEAL_BYTES = 16
 """Of the random id of a seal."""
+
+
+class StoreError(CollectError):
+    """A database that refuses what it is asked: it was set up otherwise, or changed by somebody.
+
+    Parameters
+    ----------
+    message : str
+        What to say, with nothing of what was sent in it.
+    code : str, optional
+        The name or number of this error in the database.
+    """
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StoreUnavailableError(StoreError, TryAgainError):
+    """A database that is busy, or cannot be reached: nothing is lost, and the same may go well later."""
 
 
 class Store(ABC):
@@ -151,7 +170,7 @@ class Store(ABC):
                 return
             if self._people(self._counted(database, one.number), one.number) < self.task.minimum:
                 return
-        self._drawn = one.number, added_dummies(self.task, one.number)
+        self._drawn = one.number, sorted(map(record, self.task.kind.drawn(self.task, one.number)))
         reached("dummies drawn")
 
     def close(self, now: float, *, draw: bool = True) -> Round | None:
@@ -447,3 +466,48 @@ class Store(ABC):
     @abstractmethod
     def shut(self) -> None:
         """Close all connections."""
+
+
+class _Connection(Protocol):
+    def close(self) -> None: ...
+
+
+_C = TypeVar("_C", bound=_Connection)
+
+
+class ThreadConnections(Generic[_C]):
+    """Connections that are made when a thread first asks for one, and closed all at once.
+
+    Parameters
+    ----------
+    connect : callable
+        Makes a connection that any thread may close.
+    """
+
+    def __init__(self, connect: Callable[[], _C]) -> None:
+        self._connect = connect
+        self._local = threading.local()
+        self.all: list[_C] = []
+
+    def get(self) -> _C:
+        """Return the connection of this thread."""
+        connection: _C | None = getattr(self._local, "connection", None)
+        if connection is None:
+            self._local.connection = connection = self._connect()
+            self.all.append(connection)
+        return connection
+
+    def drop(self) -> None:
+        """Close the connection of this thread, so that the next one works."""
+        connection: _C | None = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self.all.remove(connection)
+            self._local.connection = None
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self.all:
+            connection.close()
+        self.all.clear()
+        self._local = threading.local()

@@ -8,44 +8,36 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import category, normalize
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 import shoal
 from shoal.checks import known, positive, probability, whole
-from shoal.collect.hunt_terms import HuntTerms
-from shoal.collect.people_needed import people_needed
-from shoal.collect.task_checks import check_helpers, check_messages
-from shoal.digits import rounded_up
+from shoal.collect.kinds import FORMAT, RoundKind, kind_of, kinds
 from shoal.errors import DamagedError, ForgedError, FormatError, ParameterError, ShoalError, StorageError
 from shoal.files.memory_limits import categorical
 from shoal.files.names import Names
-from shoal.mechanisms import Categorical, Dummies
-from shoal.mechanisms.bundled import Bundled
+from shoal.mechanisms import Categorical
 from shoal.pairs.registry import stored_mechanism, wire_code
 from shoal.planning.hunt import Hunt
 from shoal.strict_json import Fields, read_fields, shortened
 
+if TYPE_CHECKING:
+    from shoal.planning.hunt import Hunt
+
 __all__ = [
-    "FORMAT",
     "KEY_BYTES",
     "LONGEST_ROUND",
     "MOST_REPLAY_ROUNDS",
     "MOST_TASK_BYTES",
     "SUITE",
     "Task",
-    "assumption",
+    "key_from_hex",
     "task_id",
 ]
 
-FORMAT = "shoal task 1"
-_WITH_HELPERS = "shoal task 2"
-"""With the keys of helpers who add dummies."""
-_WITH_HUNT = "shoal task 3"
-"""With the terms of a hunt for heavy hitters."""
-_MORE: dict[str, Fields] = {FORMAT: {}, _WITH_HELPERS: {"helper_keys": list}, _WITH_HUNT: {"hunt": dict}}
 SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"
 """RFC 9180: KEM 0x0020, KDF 0x0001, AEAD 0x0001."""
 KEY_BYTES = 32
@@ -72,28 +64,6 @@ def task_id(text: str) -> str:
     if not _ID.fullmatch(text):
         raise ParameterError(f"the id of a task is 64 hexadecimal digits, as `shoal task show` prints it; got {text!r}")
     return text
-
-
-def assumption(fakes: int) -> str:
-    """Return what a central guarantee assumes of the other reports of a round, if m of them may be fakes.
-
-    Parameters
-    ----------
-    fakes : int
-        m of the task.
-
-    Examples
-    --------
-    >>> assumption(0)
-    'none of the other reports is made up by whoever looks, or known to them; with each that is, the true ε is larger'
-    >>> assumption(100)
-    'at most 100 of the other reports are made up by whoever looks, or known to them'
-    """
-    if not fakes:
-        reason = "none of the other reports is made up by whoever looks, or known to them"
-        return f"{reason}; with each that is, the true ε is larger"
-    verb = "is" if fakes == 1 else "are"
-    return f"at most {fakes:,} of the other reports {verb} made up by whoever looks, or known to them"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,11 +97,8 @@ class Task:
         The X25519 public key that reports are sealed for.
     shuffler_key : bytes
         The Ed25519 public key that releases are signed for.
-    helper_keys : tuple of bytes
-        The Ed25519 public keys of those who add dummies, besides or instead of the shuffler: it is one of the
-        mechanism's `helpers` if there is a key fewer than that.
-    hunt : HuntTerms, optional
-        Of a hunt for heavy hitters, of which every round has a list of prefixes, and the mechanism stands for all.
+    kind : RoundKind, optional
+        Of its rounds, such as `DummyRounds` or `HeavyHitterRounds`; if not given, the one that the mechanism asks for.
     """
 
     question: str
@@ -146,8 +113,7 @@ class Task:
     replay_rounds: int
     analyst_key: bytes
     shuffler_key: bytes
-    helper_keys: tuple[bytes, ...] = ()
-    hunt: HuntTerms | None = None
+    kind: RoundKind = None  # type: ignore[assignment]  # __post_init__ fills it
 
     def __post_init__(self) -> None:
         """Check the fields, and that the minimum keeps the limit."""
@@ -157,9 +123,8 @@ class Task:
             raise ParameterError("question must be a text on one line, without control characters", "question")
         categorical(self.mechanism)
         wire_code(self.mechanism)
-        check_messages(self.mechanism)
-        object.__setattr__(self, "helper_keys", tuple(self.helper_keys))
-        check_helpers(self.mechanism, self.helper_keys, (self.analyst_key, self.shuffler_key))
+        if self.kind is None:
+            object.__setattr__(self, "kind", kind_of(self.mechanism))
         if self.names.count != self.mechanism.categories:
             raise ParameterError(f"{self.mechanism!r} is for other than {self.names.count:,} categories")
         seen: set[str] = set()
@@ -179,6 +144,7 @@ class Task:
             ("replay_rounds", whole(replay_rounds=self.replay_rounds, most=MOST_REPLAY_ROUNDS)),
         ):
             object.__setattr__(self, field, value)
+        self.kind.check(self)
         keys = {"analyst_key": self.analyst_key, "shuffler_key": self.shuffler_key}
         for name, key in (*keys.items(), *(("helper_keys", key) for key in self.helper_keys)):
             if not isinstance(key, bytes) or len(key) != KEY_BYTES:
@@ -194,31 +160,21 @@ class Task:
                 "analyst_key is a point that nothing can be sealed for; `shoal keygen` makes one"
             ) from None
         self._check_minimum()
-        if self.hunt is not None:
-            self._check_hunt()
-
-    def _check_hunt(self) -> None:
-        """Refuse a hunt whose rounds would not be those that were settled in advance."""
-        assert self.hunt is not None
-        _key("list_key", self.hunt.list_key)
-        _ = self.hunt_plan
-        if self.too_small != "extend" or self.names.labels is not None:
-            raise ParameterError(
-                "a task with a hunt has no names of categories, and extends a round that is too small: every round is "
-                "one of the hunt's, and none can be left out"
-            )
 
     @cached_property
-    def hunt_plan(self) -> Hunt:
-        """The plan of the hunt, for as many people as certainly hide each other in every round."""
-        if self.hunt is None:
-            raise ParameterError("this task has no hunt")
-        return self.hunt.plan(self.mechanism, self.minimum - self.fakes)
+    def plan(self) -> "Hunt | None":
+        """The plan of all rounds together, if they are fixed together."""
+        return self.kind.plan(self)
+
+    @property
+    def helper_keys(self) -> tuple[bytes, ...]:
+        """The Ed25519 public keys of the helpers who add dummies."""
+        return self.kind.helper_keys
 
     @property
     def shuffler_adds(self) -> bool:
         """Whether the shuffler itself adds dummies."""
-        return isinstance(self.mechanism, Dummies) and len(self.helper_keys) < self.mechanism.helpers
+        return self.kind.shuffler_adds(self.mechanism)
 
     def helpers_missing(self, helped: int) -> int:
         """Return of how many helpers a round has no dummies, by whose it has."""
@@ -239,8 +195,8 @@ class Task:
 
     @property
     def several(self) -> bool:
-        """Whether a batch has another number of messages than of people: in bundles, and with dummies."""
-        return isinstance(self.mechanism, Bundled)
+        """Whether a batch may have another number of messages than of people."""
+        return self.kind.several
 
     @property
     def bundle_bytes(self) -> int:
@@ -248,9 +204,8 @@ class Task:
         return self.mechanism.bundle * self.ciphertext_bytes
 
     def fits(self, people: int, messages: int) -> bool:
-        """Tell whether a round of so many people can have so many messages."""
-        most = 2 * self.mechanism.added if isinstance(self.mechanism, Dummies) else 0
-        return 0 <= messages - people * self.mechanism.bundle <= most
+        """Return whether a round of so many people can have so many messages."""
+        return 0 <= messages - people * self.mechanism.bundle <= self.kind.most_added(self.mechanism)
 
     @property
     def local_epsilon(self) -> float | None:
@@ -261,9 +216,7 @@ class Task:
     @property
     def collusion(self) -> str:
         """What is left if shuffler and analyst collude, in words."""
-        if isinstance(self.mechanism, Bundled):
-            return f"if shuffler and analyst collude, what remains is {self.mechanism.remains}"
-        return f"if shuffler and analyst collude, ε₀ = {rounded_up(self.mechanism.local_epsilon)} remains"
+        return self.kind.collusion(self.mechanism)
 
     @property
     def plaintext_bytes(self) -> int:
@@ -282,16 +235,14 @@ class Task:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, as they stand in the file."""
-        more: dict[str, Any] = {"helper_keys": [key.hex() for key in self.helper_keys]} if self.helper_keys else {}
-        if self.hunt is not None:
-            more = {"hunt": self.hunt.to_dict()}
+        more = self.kind.to_dict()
         return more | {
             "analyst_key": self.analyst_key.hex(),
             "ciphertext_bytes": self.ciphertext_bytes,
             "delta": self.delta,
             "epsilon_limit": self.epsilon_limit,
             "fakes": self.fakes,
-            "format": next(version for version, fields in _MORE.items() if fields.keys() == more.keys()),
+            "format": self.kind.format if more else FORMAT,
             "key_id": self.key_id.hex(),
             "mechanism": self.mechanism.to_dict(),
             "minimum": self.minimum,
@@ -342,9 +293,10 @@ class Task:
                 "anything; get the task and its id again from whoever asks"
             )
         # In the value of a field its quotation marks would be escaped, and a task that is not canonical is refused.
-        wanted = next((version for version in _MORE if f'"format":"{version}"'.encode() in data), FORMAT)
+        wanted = next((version for version in kinds() if f'"format":"{version}"'.encode() in data), FORMAT)
+        own: Fields = kinds()[wanted].fields if wanted in kinds() else {}
         try:
-            values = read_fields(data, {**_FIELDS, **_MORE[wanted]}, source)
+            values = read_fields(data, {**_FIELDS, **own}, source)
         except FormatError as error:
             reason = str(error) if wanted.encode() in data else f"{source} is no task file"
             raise FormatError(f"{reason}; `shoal task new` makes one") from None
@@ -397,14 +349,14 @@ def _made(values: dict[str, Any], source: str) -> Task:
         if name not in ("format", "suite", "ciphertext_bytes", "key_id", "mechanism", "names")
     }
     for name in ("analyst_key", "shuffler_key"):
-        taken[name] = _key(name, taken[name])
-    taken["helper_keys"] = tuple(_key("each of helper_keys", key) for key in values.get("helper_keys", ()))
-    taken["hunt"] = HuntTerms.stored(values["hunt"]) if "hunt" in values else None
+        taken[name] = key_from_hex(name, taken[name])
+    if values["format"] != FORMAT:
+        taken["kind"] = kinds()[values["format"]].stored(values)
     return Task(mechanism=mechanism, names=Names.stored(values["names"], mechanism.categories, source), **taken)
 
 
-def _key(name: str, text: object) -> bytes:
-    """Return a public key from its hexadecimal digits."""
+def key_from_hex(name: str, text: object) -> bytes:
+    """Return a public key from its hexadecimal digits; the error names the field `name`."""
     if not isinstance(text, str) or not _HEX.fullmatch(text):
         raise ParameterError(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {shortened(text)}", name)
     return bytes.fromhex(text)
@@ -412,7 +364,7 @@ def _key(name: str, text: object) -> bytes:
 
 def _advice(task: Task) -> str:
     try:
-        least = people_needed(task.mechanism, epsilon=task.epsilon_limit, delta=task.delta) + task.fakes
+        least = task.kind.people_needed(task.mechanism, epsilon=task.epsilon_limit, delta=task.delta) + task.fakes
     except ShoalError as error:
         return f"no number of reports does: {error}"
     return f"it takes at least minimum={least:,}"

@@ -4,7 +4,6 @@ import shoal
 from shoal.assumptions import Topic
 from shoal.collect.task import Task
 from shoal.documentation import address
-from shoal.mechanisms.dummies import Dummies
 from shoal.review.review_document import Review
 from shoal.review.round_review import RoundReview
 
@@ -16,14 +15,6 @@ _SHUFFLED = (
     f"({address('protocol')}, {address('security')}); it does not work together with the analyst"
 )
 
-_SHUFFLER_ADDS = (
-    "the shuffler runs shoal's, which draws them exactly, commits one draw for each round with the seal of the round, "
-    "and keeps nowhere which messages they are, or how many of a category"
-)
-_HELPERS_ADD = (
-    "each helper of the task runs shoal's, which draws them exactly, once a round, and hands them over sealed; no "
-    "round is released without the dummies of all helpers"
-)
 _ROUNDS = (
     "the rounds, their covers and the order of their geometry are in the task; only lists are chosen from earlier "
     "results, which Theorem H allows, and each is signed, and pinned by the clients"
@@ -59,7 +50,7 @@ def task_review(task: Task, *, title: str | None = None) -> Review:
             "it is in the task; clients that pin its hash draw covers afresh from the operating system's random bits; "
             f"{fakes}"
         ),
-        Topic.DUMMIES: f"declared: {_added(task)}",
+        Topic.DUMMIES: f"declared: {task.kind.who_adds(task)}",
         Topic.ROUNDS: _ROUNDS,
         Topic.SHUFFLE: f"{_SHUFFLED}; {fakes}",
         Topic.COLLUSION: "it is a limit of the protocol, and nothing in the software can prevent it",
@@ -75,36 +66,9 @@ def task_review(task: Task, *, title: str | None = None) -> Review:
     )
 
     def made(count: int) -> shoal.PrivacyCurve:
-        if task.hunt is not None:
-            return task.hunt.plan(mechanism, count).curve
-        return shoal.amplify(mechanism, reports=count)
+        return task.kind.reviewed(task, count)
 
     name = task.question if title is None else title
-    plan = None if task.hunt is None else task.hunt_plan
     return RoundReview(
-        name, made, task.minimum, task.delta, task.fakes, mechanism, reasons, declared, plan, _runs(task)
+        name, made, task.minimum, task.delta, task.fakes, mechanism, reasons, declared, task.plan, task.kind.runs(task)
     ).review()
-
-
-def _added(task: Task) -> str:
-    """Return who adds dummies, and how."""
-    return "; ".join(
-        said for said, holds in ((_SHUFFLER_ADDS, task.shuffler_adds), (_HELPERS_ADD, bool(task.helper_keys))) if holds
-    )
-
-
-def _runs(task: Task) -> str:
-    """Return who runs what, where that depends on the task."""
-    mechanism = task.mechanism
-    if task.hunt is not None:
-        plan = task.hunt_plan
-        return (
-            f"For their privacy, {mechanism!r} stands for every round, whatever its list (Theorem H). In each of "
-            f"{plan.rounds} rounds each person sends {plan.slots + 1:,} messages, covers with fill={plan.fill!r}, by "
-            f"the projective geometry response of order {plan.order} over the prefixes of a signed list"
-        )
-    if isinstance(mechanism, Dummies):
-        who = [*(["The shuffler"] if task.shuffler_adds else []), *(["each helper"] if task.helper_keys else [])]
-        added = " and ".join(who)
-        return f"Each person sends what is true. {added[0].upper()}{added[1:]} runs {mechanism!r}" if who else ""
-    return ""

@@ -1,17 +1,51 @@
-"""Who may send: lists of tokens in files, which may change while the shuffler runs."""
+"""Files that are read again while the shuffler runs: lists of tokens, which say who may send, and certificates."""
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.collect.sender import read_tokens
-from shoal.collect.watched_files import WatchedFiles
 from shoal.errors import ParameterError
 
-__all__ = ["TokenFiles", "TokenList"]
+__all__ = ["TokenFiles", "TokenList", "WatchedFiles"]
 
 _HASH = re.compile("sha256:[0-9a-fA-F]{64}")
+
+
+class WatchedFiles:
+    """Files whose inode, size or time of modification shows that they were replaced.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        The files. A file that does not exist has changed once it does.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths = tuple(paths)
+        self.note()
+
+    def note(self) -> None:
+        """Note the present state. Call it before reading, so that a change during the reading is noticed."""
+        self._noted = self._stamps()
+
+    @property
+    def changed(self) -> bool:
+        """Whether a file was replaced since the last `note`."""
+        return self._noted != self._stamps()
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(path) for path in self._paths]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @dataclass(frozen=True)

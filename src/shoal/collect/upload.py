@@ -1,55 +1,41 @@
-"""Where reports come in: who may send, how much, and for which round."""
+"""Where reports and the dummies of helpers come in: who may send, how much, and for which round."""
 
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from shoal.collect.kinds.dummy_rounds import ASKING, DummyRounds, proven
 from shoal.collect.problem import problem
-from shoal.collect.round_state import Record, Round, record
+from shoal.collect.round_state import Round, record
+from shoal.collect.shuffler import Shuffler
 from shoal.collect.task import Task
 from shoal.collect.tokens import TokenList
 
-__all__ = ["TokenList", "Upload", "closed_round", "closed_to_bulk", "other_task", "read_body"]
+if TYPE_CHECKING:
+    from shoal.collect.service import Service
+
+__all__ = ["DummyUpload", "Upload", "closed_round", "closed_to_bulk", "other_task", "read_body"]
 
 _MOST_BULK = 1 << 24
 _MOST_BULKS = 1 << 26
 """Bytes of all bulks that are read or wait at once."""
 _BODY_SECONDS = 30
 _TAG_BYTES = 16
+_RETRY = 5
+"""Seconds."""
 _STORED: Sequence[Message] = (
     {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]},
     {"type": "http.response.body", "body": b""},
 )
-
-
-class Rounds(Protocol):
-    """What an upload asks of the service behind it."""
-
-    @property
-    def current(self) -> Round | None:
-        """The open round, as it was a moment ago."""
-
-    async def refresh(self) -> Round:
-        """Look up which round is open."""
-
-    @property
-    def full(self) -> bool:
-        """Whether too many reports wait, so that another one should come later."""
-
-    async def store(self, number: int, one: Record) -> Response | None:
-        """Store a report, and return None once it is on the disk, or what to answer if it is not."""
-
-    async def store_bulk(self, number: int, body: bytes) -> Response | None:
-        """Store many reports likewise."""
-
-    def shed(self) -> Response:
-        """Return what to answer to those who should come later."""
 
 
 class _NoRoomError(Exception):
@@ -65,11 +51,11 @@ class Upload:
         Whose reports these are.
     tokens : TokenList
         Who may send.
-    rounds : Rounds
+    rounds : Service
         Where they go.
     """
 
-    def __init__(self, task: Task, tokens: TokenList, rounds: Rounds) -> None:
+    def __init__(self, task: Task, tokens: TokenList, rounds: "Service") -> None:
         self._task, self.tokens, self._rounds = task, tokens, rounds
         self._bulks = 0
 
@@ -165,6 +151,84 @@ class Upload:
         if current.number != number or current.token_key is None:
             return closed_round(number, current)
         return length, hmac.digest(current.token_key, token, "sha256")[:_TAG_BYTES]
+
+
+class DummyUpload:
+    """Two endpoints for the helpers that the task names: which rounds wait for them, and their dummies.
+
+    Parameters
+    ----------
+    shuffler : Shuffler
+        Whose rounds wait.
+    run : callable
+        Runs a function with arguments in the thread that releases rounds, and awaits what it returns.
+    """
+
+    def __init__(self, shuffler: Shuffler, run: Callable[..., Awaitable[Any]]) -> None:
+        self._shuffler, self._task, self._run = shuffler, shuffler.task, run
+        self._sending: set[int] = set()
+
+    @property
+    def routes(self) -> list[Route]:
+        """Where they are."""
+        return [
+            Route("/v1/tasks/{task}/dummies", self.waiting),
+            Route("/v1/tasks/{task}/rounds/{number:round}/dummies", self.take, methods=["POST"]),
+        ]
+
+    async def waiting(self, request: Request) -> Response:
+        """Tell a helper which rounds are not released, since its dummies are missing."""
+        known = self._known(request, ASKING)
+        if isinstance(known, Response):
+            return known
+        return JSONResponse({"rounds": await self._run(self._shuffler.waiting_for, known[0])})
+
+    async def take(self, request: Request) -> Response:
+        """Answer 201 once all dummies of a helper are on the disk, now or before, or say why none is."""
+        number: int = request.path_params["number"]
+        known = self._known(request, number)
+        if isinstance(known, Response):
+            return known
+        helper, digest = known
+        if helper in self._sending:  # else a helper could have many bodies held at once
+            detail = "This helper is sending dummies already. Send the same bytes again later."
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
+        self._sending.add(helper)
+        try:
+            body = await read_body(request.receive, self._most)
+            if body is None:
+                detail = f"A helper adds at most {self._most} bytes of dummies to a round of this task."
+                return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+            length = self._task.ciphertext_bytes
+            parts = [body[at : at + length] for at in range(0, len(body), length)]
+            ordered = all(one < other for one, other in pairwise(parts))
+            if len(body) % length or not ordered or hashlib.sha256(body).digest() != digest:
+                detail = (
+                    f"The body must be what was signed: messages of {length} bytes each, in the order of their bytes."
+                )
+                return problem(HTTPStatus.BAD_REQUEST, detail)
+            await self._run(self._shuffler.mix, number, helper, [record(part) for part in parts])
+        finally:
+            self._sending.discard(helper)
+        return Response(status_code=HTTPStatus.CREATED)
+
+    @property
+    def _most(self) -> int:
+        """How many bytes one helper adds at most."""
+        kind = self._task.kind
+        assert isinstance(kind, DummyRounds)
+        return kind.most_bytes(self._task)
+
+    def _known(self, request: Request, number: int) -> tuple[int, bytes] | Response:
+        if wrong := other_task(self._task, request.path_params["task"]):
+            return wrong
+        known = proven(request.headers.get("authorization", ""), self._task, number)
+        if known is None:
+            detail = "This is for the helpers that the task names, who sign what they send; `shoal helper send` does."
+            answer = problem(HTTPStatus.UNAUTHORIZED, detail)
+            answer.headers["WWW-Authenticate"] = "Helper"
+            return answer
+        return known
 
 
 async def read_body(receive: Receive, most: int, count: Callable[[int], None] | None = None) -> bytes | None:

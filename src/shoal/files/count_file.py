@@ -14,7 +14,7 @@ from shoal.files.memory_limits import categorical
 from shoal.files.names import Names
 from shoal.files.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
 from shoal.files.report_file import ReportFile, joined_batches, new_batch, read_batches
-from shoal.mechanisms import Categorical, Counts, Dummies
+from shoal.mechanisms import Categorical, Counts
 from shoal.strict_json import read_fields
 
 __all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]
@@ -85,7 +85,7 @@ def read_counts(path: Path) -> NamedCounts:
             f"{path} is no report file and no count file of shoal; `shoal randomize` and `shoal aggregate` make them"
         )
     reports = ReportFile.opened(path)
-    if isinstance(reports.mechanism, Dummies) and not reports.added:
+    if reports.mechanism.added and not reports.added:
         raise ParameterError(
             f"{path} has no dummies yet, and its counts are the exact histogram; `shoal shuffle` adds them, once"
         )

@@ -61,6 +61,7 @@ class ReachedByPair:
 class Bundled(Numbered, Categorical):
     """A mechanism whose messages are hidden by others, which people, the shuffler or helpers add; see the module."""
 
+    private_alone: ClassVar[bool] = False
     theorem: ClassVar[str]
     """The bound of the catalogue that the guarantee comes from."""
     blanket: ClassVar[tuple[Likelihoods, ...]] = ()

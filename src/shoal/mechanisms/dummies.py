@@ -124,7 +124,7 @@ class Dummies(Bundled):
         return 1.0
 
     @property
-    def added(self) -> int:
+    def added(self) -> int:  # type: ignore[override]
         """How many dummies are added on average, those of all helpers."""
         return self.helpers * self.limit * self.categories
 

@@ -131,6 +131,10 @@ class Mechanism(ABC):
     """As the command line and the schema call it; `register` sets it."""
     local_delta: ClassVar[float] = 0.0
     """Every mechanism of shoal is ε₀-DP, or has an infinite ε₀."""
+    private_alone: ClassVar[bool] = True
+    """Whether a report is private on its own, and not only among the messages of others."""
+    added: ClassVar[int] = 0
+    """How many dummies are added on average, those of all helpers."""
 
     @property
     @abstractmethod

@@ -91,7 +91,7 @@ class Question:
 
     def largest(self, guess: Categorical, *, tolerance: float) -> Categorical:
         """Return the mechanism with the largest ε₀ that keeps the target, within the tolerance; covers as they are."""
-        if isinstance(guess, Bundled):
+        if not guess.private_alone:
             return guess
         other = varied(guess)
         local = largest_local_epsilon(
@@ -121,7 +121,7 @@ class Question:
 
     def enough(self, mechanism: Categorical) -> int | None:
         """Return about how many reports make the average error of a rare category that of a uniform one, 1/k."""
-        if isinstance(mechanism, Bundled):
+        if not mechanism.private_alone:
             return None
 
         def wide(logarithm: float) -> float:

@@ -23,7 +23,7 @@ from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.errors import FormatError, ParameterError, ShoalError
-from shoal.mechanisms import Bundled, Categorical, Covered, Dummies
+from shoal.mechanisms import Categorical, Covered, Dummies
 from shoal.pairs.registry import mechanism_of
 from shoal.planning.error_chart import central_error, error_chart, local_error
 from shoal.planning.fit import Question
@@ -90,8 +90,7 @@ class Choice(Shown):
     @property
     def messages(self) -> float:
         """How many messages there are for each person, covers and dummies included, empty ones apart."""
-        added = self.mechanism.added / self.curve.reports if isinstance(self.mechanism, Dummies) else 0.0
-        return self.mechanism.messages_per_person + added
+        return self.mechanism.messages_per_person + self.mechanism.added / self.curve.reports
 
     @property
     def sealed_bytes(self) -> int:
@@ -101,7 +100,7 @@ class Choice(Shown):
     @property
     def needs(self) -> str | None:
         """What covers need of people, or dummies of the shuffler; nothing of others, whose reports hide themselves."""
-        return self.curve.assumptions[0].text if isinstance(self.mechanism, Bundled) else None
+        return None if self.mechanism.private_alone else self.curve.assumptions[0].text
 
     @cached_property
     def round_epsilon(self) -> float:
@@ -433,7 +432,7 @@ def _choice(question: Question, guess: Categorical, near: bool) -> Choice:
 
 def _kept(target: Target, curve: PrivacyCurve, mechanism: Categorical, times: int) -> float:
     """Return the ε of all rounds, which is known to keep the target."""
-    if isinstance(mechanism, Bundled):
+    if not mechanism.private_alone:
         return min(target.reached(curve, times), target.epsilon)
     return target.kept(curve, telling(mechanism), times)
 

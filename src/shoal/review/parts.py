@@ -10,7 +10,6 @@ from shoal.assumptions import COLLUDE
 from shoal.attack import attack_bound
 from shoal.digits import exactly, rounded_up
 from shoal.errors import NoPairError, RangeError, UnreachableError
-from shoal.mechanisms.dummies import Dummies
 from shoal.proofs.certificate import Certificate
 from shoal.review.review_document import proved_sentence
 from shoal.review.statement import Chart, Field, Item, Line, Section, Statement, Table
@@ -184,7 +183,7 @@ def implementation(mechanism: Any, runs: str = "") -> Iterator[Item]:
         return
     if not runs:
         runs = f"Each person runs {mechanism!r}"
-        if isinstance(mechanism, Dummies):
+        if mechanism.added:
             runs = f"Each person sends what is true. Whoever adds dummies runs {mechanism!r}"
     yield Statement("declared", f"{runs} of shoal {shoal.__version__}.")
     yield Statement(

@@ -11,8 +11,6 @@ from shoal.attack import attack_bound, attack_success
 from shoal.checks import probability, whole
 from shoal.digits import exactly, rounded_down, rounded_up
 from shoal.errors import ParameterError, UnreachableError
-from shoal.mechanisms.bundled import Bundled
-from shoal.mechanisms.dummies import Dummies
 from shoal.planning.hunt import Hunt
 from shoal.review.parts import (
     alone,
@@ -128,7 +126,12 @@ class RoundReview:
     @property
     def _dummies(self) -> bool:
         """Whether dummies hide a person, and not the reports of others."""
-        return isinstance(self.mechanism, Dummies)
+        return bool(getattr(self.mechanism, "added", 0))
+
+    @property
+    def _private_alone(self) -> bool:
+        """Whether a report is private on its own."""
+        return bool(getattr(self.mechanism, "private_alone", True))
 
     def _all(self, reports: int) -> shoal.PrivacyCurve:
         """Return the guarantee of all rounds, with this many reports that hide each other in each."""
@@ -218,7 +221,7 @@ class RoundReview:
         if assumption.topic is Topic.SHUFFLE:
             local = alone(curve, self.delta)
             left = "nothing remains" if local is None else f"only {local} holds"
-            known = "" if isinstance(self.mechanism, Bundled) else self._without_a_tenth()
+            known = self._without_a_tenth() if self._private_alone else ""
             return f"if they are not permuted, or something tells who sent which, {left}{known}"
         if assumption.topic is Topic.SLOTS:
             return f"whoever does not is not to be counted{self._without_a_tenth()}"
@@ -274,7 +277,7 @@ class RoundReview:
         made = [(times, one if times == 1 else one.repeated(times)) for times in counts]
         rows = tuple(("computed", f"{times:,}", epsilon_text(each, self.delta)) for times, each in made)
         yield Table(f"The same people in several {what}s, δ = {exactly(self.delta)}", (f"{what}s", "ε together"), rows)
-        if isinstance(self.mechanism, Bundled) and any(math.isinf(epsilon_at(each, self.delta)) for _, each in made):
+        if not self._private_alone and any(math.isinf(epsilon_at(each, self.delta)) for _, each in made):
             yield Statement(
                 "computed",
                 "Where there is no guarantee, there is none at this δ: with a probability up to δ a message of a round "

@@ -7,7 +7,6 @@ from shoal.cli.options import Json
 from shoal.cli.output import show
 from shoal.cli.verbs.analyst import analyst
 from shoal.cli.verbs.report import Url
-from shoal.errors import ParameterError
 
 __all__ = ["next_list"]
 
@@ -59,12 +58,12 @@ def next_list(
     from shoal.collect.analyst import Analyst
     from shoal.collect.connection import Connection
     from shoal.collect.keys import signing_key
+    from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
     from shoal.collect.prefix_lists import PrefixLists
     from shoal.collect.task import Task
 
     agreed, signing = Task.read(task), signing_key(key, "lists")
-    if agreed.hunt is None:
-        raise ParameterError(f"{task} has no hunt; `shoal task hunt` makes a task with one")
+    terms, plan = HeavyHitterRounds.of(agreed), HeavyHitterRounds.plan_of(agreed)
     book = shoal.Ledger(ledger)
     with Connection(shuffler, ca, certificate, certificate_key) as connection:
         opened = Analyst(folder, agreed)
@@ -74,8 +73,8 @@ def next_list(
     facts = {
         "task": agreed.id,
         "round": listed.round,
-        "rounds": agreed.hunt_plan.rounds,
-        "bits": agreed.hunt.depth(listed.round),
+        "rounds": plan.rounds,
+        "bits": terms.depth(listed.round),
         "kept": len(listed.kept),
         "listed": len(listed.listed),
         "sha256": listed.sha256,

@@ -56,8 +56,8 @@ def send(
         given, one for this task and key in $XDG_STATE_HOME, or ~/.local/state.
     """
     from shoal.collect.connection import Connection
-    from shoal.collect.helper import Helper
     from shoal.collect.keys import signing_key
+    from shoal.collect.sender import Helper
     from shoal.collect.task import Task
 
     agreed, signing = Task.read(task), signing_key(key, "helper")

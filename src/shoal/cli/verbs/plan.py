@@ -18,7 +18,6 @@ from shoal.cli.pictures import check_plot, save_plot
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
-from shoal.mechanisms import Bundled
 from shoal.planning.error_chart import error_chart
 from shoal.planning.plan import Choice
 from shoal.questions.plan import plan as question
@@ -79,7 +78,7 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
     asked = exactly(facts["epsilon"])  # as it was typed: rounding up would show more than was asked for
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("mechanism", no_wrap=True)
-    several = any(isinstance(choice.mechanism, Bundled) for choice in choices)
+    several = not all(choice.mechanism.private_alone for choice in choices)
     columns = ("central ε", "ℓ₂ error", "± rare", "bits", "decode")
     if several:
         columns = ("ℓ₂ error", "± rare", "± frequent", "messages", "sealed")

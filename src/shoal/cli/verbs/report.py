@@ -13,11 +13,10 @@ from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_receipt
 from shoal.cli.options import Json
 from shoal.cli.output import show
-from shoal.digits import rounded_up
 from shoal.errors import ParameterError
 
 if TYPE_CHECKING:
-    from shoal.collect.task import Task
+    pass
 
 __all__ = ["report", "state_home"]
 
@@ -65,8 +64,7 @@ def report(
         the folder that remembers what was sent; if not given, one for this task in $XDG_STATE_HOME, or ~/.local/state.
     """
     from shoal.collect.connection import Connection
-    from shoal.collect.prefix_sender import PrefixSender
-    from shoal.collect.sender import Sender, fetch_task
+    from shoal.collect.sender import fetch_task
     from shoal.collect.task import Task
 
     if task is None and task_id is None:
@@ -78,25 +76,17 @@ def report(
     with Connection(shuffler, ca) as connection:
         agreed = fetch_task(connection, pinned or "") if known is None else known
         folder = state or state_home() / agreed.id
-        sender = Sender if agreed.hunt is None else PrefixSender
-        receipt = sender(agreed, connection, folder, token).send(said)
+        receipt = agreed.kind.sender(agreed, connection, folder, token).send(said)
     facts = {
         "task": agreed.id,
         "question": agreed.question,
         **asdict(receipt),
         "local_epsilon": agreed.local_epsilon,
-        "privacy": _privacy(agreed),
+        "privacy": agreed.kind.privacy(agreed.mechanism),
         "shuffler": shuffler,
         "state": str(folder),
     }
     show(facts, partial(print_receipt, token=token is not None), json=json)
-
-
-def _privacy(agreed: "Task") -> str:
-    """Return what protects this report, in words."""
-    if agreed.several:
-        return f"by the other messages of the round alone; {agreed.collusion}"
-    return f"ε₀ = {rounded_up(agreed.mechanism.local_epsilon)} for this report, whoever sees it"
 
 
 def state_home() -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from shoal.checks import known, whole
+from shoal.checks import whole
 from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
 from shoal.cli.options import Count, Flag, Json
@@ -48,7 +48,6 @@ _OPEN_DUMMIES = (
 
 Database = Annotated[str | None, Parameter(metavar="postgresql://…")]
 SigningKey = Annotated[Path, Parameter(help="the private key that signs releases, shuffler.key.")]
-Engine = Annotated[str, Parameter(help="what permutes a round: local, on the disk where it is large; or spark.")]
 
 shuffler = App(
     name="shuffler",
@@ -99,19 +98,13 @@ class RoundsOf:
 
     @contextmanager
     def shuffler(
-        self, key: Path, *, new: bool = True, engine: str = "local", accepts_loss: bool = True
+        self, key: Path, *, new: bool = True, accepts_loss: bool = True
     ) -> Iterator[tuple["Task", "Shuffler"]]:
         """Open the shuffler of the task, whose private key this must be."""
         from shoal.collect.keys import shuffler_key
-        from shoal.collect.shuffler import Permute, Shuffler
+        from shoal.collect.shuffler import Shuffler
         from shoal.collect.task import Task
-        from shoal.shuffling import shuffled_records
 
-        permute: Permute = shuffled_records
-        if known(("local", "spark"), engine=engine) == "spark":
-            from shoal.collect import spark
-
-            permute = spark.shuffled
         agreed, signing = Task.read(self.task), shuffler_key(key)
         if signing.public_key().public_bytes_raw() != agreed.shuffler_key:  # before anything is written
             raise WrongKeyError(f"{key} is not the private key of the shuffler that the task names; give that one")
@@ -120,7 +113,7 @@ class RoundsOf:
                 raise DamagedError(store.trouble)
             store.accepts_loss = accepts_loss
             store.check_durability()
-            yield agreed, Shuffler(agreed, store, self.folder, signing, permute=permute)
+            yield agreed, Shuffler(agreed, store, self.folder, signing)
 
 
 @shuffler.command(
@@ -143,7 +136,6 @@ def serve(
     open_to_all: Annotated[bool, Parameter(name="--open", negative="")] = False,
     relay_token: Path | None = None,
     accept_asynchronous_standbys: Flag = False,
-    engine: Engine = "local",
     json: Json = False,
 ) -> None:
     """Take reports, and release rounds when their time and their minimum have come; until a signal ends it.
@@ -177,7 +169,7 @@ def serve(
     accept_asynchronous_standbys
         use a PostgreSQL whose standbys may lack the last commits: a failover then loses reports, and may end the task.
     """
-    from shoal.collect.open_files import check_system
+    from shoal.collect.server import check_system
 
     rounds.check_standbys(accept_asynchronous_standbys)
     check_system()
@@ -202,7 +194,7 @@ def serve(
     who = files.read()
     names = _checked(listeners)
     accepted = accept_asynchronous_standbys
-    with rounds.shuffler(key, engine=engine, accepts_loss=accepted) as (agreed, running):
+    with rounds.shuffler(key, accepts_loss=accepted) as (agreed, running):
 
         def ready(public: int, private: int) -> None:
             scheme = "http" if behind_proxy else "https"
@@ -227,7 +219,7 @@ def open_warning(agreed: "Task") -> str:
     """Return what becomes of the guarantee where anybody may report."""
     local = agreed.mechanism.local_epsilon
     left = f"that person has ε₀ = {rounded_up(local)} alone" if local < math.inf else "nothing hides that person"
-    return _OPEN_DUMMIES if agreed.mechanism.name == "dummies" else _OPEN.format(fakes=agreed.fakes, left=left)
+    return _OPEN_DUMMIES if not agreed.kind.relies_on_others else _OPEN.format(fakes=agreed.fakes, left=left)
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")
@@ -236,7 +228,6 @@ def seal(
     rounds: RoundsOf,
     key: SigningKey,
     accept_asynchronous_standbys: Flag = False,
-    engine: Engine = "local",
     json: Json = False,
 ) -> None:
     """End the open round if its time has come, and release it if it has its minimum; `serve` does so by itself.
@@ -250,7 +241,7 @@ def seal(
     """
     accepted = accept_asynchronous_standbys
     rounds.check_standbys(accepted)
-    with rounds.shuffler(key, new=False, engine=engine, accepts_loss=accepted) as (agreed, running):
+    with rounds.shuffler(key, new=False, accepts_loss=accepted) as (agreed, running):
         waiting = [one for one in running.rounds() if one.state == "sealed"]  # a release that was cut off
         before = running.current()
         ended = running.close()
@@ -278,7 +269,7 @@ def status(*, rounds: RoundsOf, json: Json = False) -> int:
     the analyst for longer than a round lasts. How many reports an open round has is shown to nobody.
     """
     from shoal.collect.high_water import HighWater
-    from shoal.collect.round_watch import overdue
+    from shoal.collect.log import overdue
     from shoal.collect.task import Task
 
     agreed = Task.read(rounds.task)

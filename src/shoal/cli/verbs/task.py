@@ -1,7 +1,6 @@
 """The verb `task`: what everybody who takes part in a collection agrees on."""
 
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +16,7 @@ from shoal.cli.output import show
 from shoal.digits import seconds_in
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
-from shoal.mechanisms import Dummies
+from shoal.files.memory_limits import categorical
 
 if TYPE_CHECKING:
     from shoal.collect.task import Task
@@ -97,20 +96,20 @@ def new(
         the task file to write.
     """
     from shoal.collect.keys import public_key
-    from shoal.collect.people_needed import people_needed
+    from shoal.collect.kinds import kind_of
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
 
     colluding = _asked_for() if fakes is None else whole(fakes=fakes, least=0)
     positive(epsilon_limit=epsilon_limit)
     randomizer, names, _ = choice.chosen("")
-    if helper_key and isinstance(randomizer, Dummies) and randomizer.helpers == 1:
-        randomizer = replace(randomizer, helpers=1 + len(helper_key))
+    helpers = tuple(public_key(path, "helper") for path in helper_key)
+    randomizer, kind = kind_of(categorical(randomizer)).helped_by(randomizer, helpers)
     known(("extend", "discard"), too_small=too_small)
     seconds, replays = seconds_of_round(length), whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS)
     for_analyst, from_shuffler = public_key(analyst_key, "analyst"), public_key(shuffler_key, "shuffler")
     if minimum is None:  # it takes a while, and so all else was checked before
         # Twice the fakes: they hide nobody, and if they are junk, they are not among the valid reports either.
-        minimum = max(2, people_needed(randomizer, epsilon=epsilon_limit, delta=delta) + 2 * colluding)
+        minimum = max(2, kind.people_needed(randomizer, epsilon=epsilon_limit, delta=delta) + 2 * colluding)
     agreed = Task(
         question=question,
         mechanism=randomizer,
@@ -124,7 +123,7 @@ def new(
         replay_rounds=replays,
         analyst_key=for_analyst,
         shuffler_key=from_shuffler,
-        helper_keys=tuple(public_key(path, "helper") for path in helper_key),
+        kind=kind,
     )
     written(agreed, output)
     show(facts_of_task(agreed) | {"file": str(output)}, partial(print_task, new=True), json=json)
@@ -163,7 +162,7 @@ def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar=
         "id": agreed.id,
         "question": agreed.question,
         "fakes": agreed.fakes,
-        "assumes": _assumed(agreed),
+        "assumes": agreed.kind.assumes(agreed),
         "collusion": agreed.collusion,
         "verified": True,
     }
@@ -192,22 +191,10 @@ def facts_of_task(agreed: Any) -> dict[str, Any]:
         **agreed.to_dict(),
         "local_epsilon": agreed.local_epsilon,
         "central_at_minimum": central,
-        "assumes": _assumed(agreed),
+        "assumes": agreed.kind.assumes(agreed),
         "collusion": agreed.collusion,
         "messages": agreed.mechanism.bundle,
     }
-
-
-def _assumed(agreed: Any) -> str:
-    """Return what the central guarantee assumes of others; dummies hide everybody, whatever other people send."""
-    from shoal.collect.task import assumption
-
-    if agreed.mechanism.name != "dummies":
-        return assumption(agreed.fakes)
-    added = "the shuffler adds dummies once a round, and forgets how many"
-    if agreed.helper_keys:
-        added = "all who add dummies draw them once a round, and one of them at least is honest and forgets how many"
-    return f"{added}; what other people send makes no difference"
 
 
 def _asked_for() -> int:

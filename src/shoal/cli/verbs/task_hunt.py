@@ -84,8 +84,8 @@ def hunt_task(
     output
         the task file to write.
     """
-    from shoal.collect.hunt_terms import HuntTerms
     from shoal.collect.keys import public_key
+    from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
     from shoal.errors import ParameterError
     from shoal.files.names import Names
@@ -94,7 +94,7 @@ def hunt_task(
     least, colluding = whole(minimum=minimum, least=2), whole(fakes=fakes, least=0)
     if least <= colluding:
         raise ParameterError(f"minimum must be above fakes, got minimum={least:,} and fakes={colluding:,}", "minimum")
-    terms = HuntTerms(
+    terms = HeavyHitterRounds(
         bits=whole(bits=bits),
         first=whole(first=first),
         step=whole(step=step),
@@ -119,7 +119,7 @@ def hunt_task(
         replay_rounds=whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS),
         analyst_key=public_key(analyst_key, "analyst"),
         shuffler_key=public_key(shuffler_key, "shuffler"),
-        hunt=terms,
+        kind=terms,
     )
     written(agreed, output)
     show(facts_of_task(agreed) | {"file": str(output)}, partial(print_task, new=True), json=json)

@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.collect.failpoint import reached
 from shoal.collect.round_state import KEPT_ROUNDS, Record, Round, State, messages_of
-from shoal.collect.store import Store, StoreError, StoreUnavailableError
+from shoal.collect.store import Store, StoreError, StoreUnavailableError, ThreadConnections
 from shoal.collect.task import Task
-from shoal.collect.thread_connections import ThreadConnections
 from shoal.errors import DamagedError, MissingExtraError, ParameterError, StorageError, TryAgainError
 
 if TYPE_CHECKING:

@@ -14,18 +14,18 @@ from typing import Any
 from shoal.collect.failpoint import reached
 from shoal.collect.round_state import BEYOND, DIGEST_BYTES, KEPT_ROUNDS, Record, Round, State, messages_of, ranges
 from shoal.collect.sqlite_connection import check_pages, durable_database, typed_errors
-from shoal.collect.store import Store, StoreError, StoreUnavailableError
+from shoal.collect.store import Store, StoreError, StoreUnavailableError, ThreadConnections
 from shoal.collect.task import Task
-from shoal.collect.thread_connections import ThreadConnections
+from shoal.documentation import address
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, StorageError
 from shoal.mechanisms.coins import secure_coins
 
-__all__ = ["FILE", "SCHEMA", "SqliteStore"]
+__all__ = ["FILE", "SqliteStore"]
 
 FILE = "shuffler.db"
 """In the folder of the shuffler."""
 # Without row numbers: a table is kept in the order of its key, and that of arrival is nowhere.
-SCHEMA = """
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS task (id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS round (number INTEGER PRIMARY KEY, state TEXT NOT NULL, closes REAL NOT NULL,
     reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB, messages INTEGER,
@@ -66,7 +66,7 @@ class SqliteStore(Store, schemes=["sqlite"]):
     """
 
     keeps_several = True
-    repair = "run `shoal shuffler salvage`, which saves the reports that can still be read"
+    repair = f"save what can still be read with `sqlite3`, as {address('security')} describes under 'A disk that fails'"
 
     def __init__(self, path: Path, task: Task, *, now: float) -> None:
         super().__init__(task)
@@ -140,7 +140,7 @@ class SqliteStore(Store, schemes=["sqlite"]):
     def _begun(self, now: float) -> list[tuple[str]]:
         """Begin the first round if there is none, and return whose reports these were before."""
         with self._using(self._transaction()) as database:
-            for statement in SCHEMA.split(";"):
+            for statement in _SCHEMA.split(";"):
                 database.execute(statement)
             there = {name for _, name, *_ in database.execute("PRAGMA table_info(round)")}
             for column in (column for column in _LATER if column not in there):
@@ -329,8 +329,13 @@ class SqliteStore(Store, schemes=["sqlite"]):
         return min(_REWRITTEN, _REWRITTEN_BYTES // self.task.ciphertext_bytes)
 
     def _mix(self, database: sqlite3.Connection, number: int, dummies: Sequence[Record]) -> int:
+        there = self._counted(database, number)
+        query = "SELECT coalesce(messages, reports) FROM round WHERE number = ? AND state = ?"
+        sealed = database.execute(query, (number, State.SEALED)).fetchone()
+        if sealed is not None and sealed != (there,):  # a later count would take what is lost for what never came
+            raise DamagedError(f"{self._path} is damaged (round {number:,} has {there:,} of {sealed[0]:,} messages)")
         # They come last, and so all is written again with them, however much it is.
-        for low, high in ranges(self._counted(database, number) // self._rewritten + 1):
+        for low, high in ranges(there // self._rewritten + 1):
             self._rewrite(database, number, low, high, [one for one in dummies if low <= one.digest < high])
         return self._counted(database, number)
 
