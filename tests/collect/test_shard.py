@@ -231,7 +231,8 @@ def test_counting_is_a_short_walk(tmp_path: Path) -> None:
     assert len(files) <= 20, files
     files, _ = walked(lambda: in_round(world, records))
     assert len(files) <= 10, files
-    assert not [name for name in files if name.startswith(("amplification/", "pairs/", "numerics/", "curve"))]
+    accounting = {name for name in files if name.startswith(("amplification/", "pairs/", "numerics/", "curve"))}
+    assert accounting <= {"pairs/registry.py", "pairs/randomizer.py"}  # which mechanism has this code
 
 
 def test_a_shard_can_run_in_any_process(tmp_path: Path) -> None:

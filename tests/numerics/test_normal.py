@@ -1,4 +1,4 @@
-"""Tails, masses of cells and the Gaussian mechanism against ball arithmetic."""
+"""Tails, masses of cells, windows of counts and the Gaussian mechanism against ball arithmetic."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from flint import arb
 
+from shoal.numerics.binomial import window
 from shoal.numerics.normal import EXACT, cell_masses, gaussian_delta, quantile, upper_tail
 from shoal.proofs.balls import precision
 from shoal.rounding import slack
@@ -46,3 +47,22 @@ def test_delta_of_a_gaussian_mechanism_is_an_upper_bound(sigma: float) -> None:
         assert not arb(found) < exact or exact < 1e-300
         if exact > 1e-250 and far < 30:
             assert found <= float(exact.mid()) * (1 + 1e-6) + 1e-9 * upper_tail(float(near.mid()))
+
+
+def test_delta_is_not_zero_where_the_tail_underflows() -> None:
+    assert gaussian_delta(1.0, 60.0) > 0
+
+
+@pytest.mark.parametrize("missing", [2.375877272697835e-14, 3e-13, 1e-11])
+@pytest.mark.parametrize("depth", [15.0, 27.0])
+def test_tails_of_a_window_are_those_of_chernoff(missing: float, depth: float) -> None:
+    """Also where nearly all of many reports are alike, and their share is next to one."""
+    count = 10**15
+    found = window(count, 1 - missing, missing, depth)
+    exact = arb(0)
+    for end in (found.low - 1, found.high + 1):
+        if 0 < end < count:
+            share, other = arb(end) / count, arb(count - end) / count
+            divergence = share * (share / (1 - arb(missing))).log() + other * (other / arb(missing)).log()
+            exact += (-count * divergence).exp()
+    assert not arb(found.tail) < exact

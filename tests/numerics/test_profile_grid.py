@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from flint import arb
 from numpy.typing import NDArray
 
-from shoal.numerics.profile_grid import Mesh, dominated, dominating, each, grid_of, remembered
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, dominated, dominating, each, grid_of, remembered
 from shoal.pairs import ClonePair, Family
+from shoal.proofs.balls import above, precision, total
 from tests.oracles import exact
 
 SETTINGS = [
@@ -117,3 +119,21 @@ def test_no_lower_bounds_need_no_steep_cells() -> None:
     assert len(above.knots) < len(both.knots)
     assert dominated(both).reach > 0.5 * both.knots[-1]
     assert dominated(above).reach == 0
+
+
+def test_chords_over_dropped_knots_are_charged() -> None:
+    """δ of one randomized response is a line in e^ε, so that all knots but the outer ones are dropped."""
+    step = 2.0**-16
+    positions = np.array([0, 17680, 33497, 41743, 55746, 65535, 65536])
+    with precision(200):
+        truth = [(arb(1).exp() - arb(step * place).exp()) / (arb(1).exp() + 1) for place in positions.tolist()[:-1]]
+        upper = np.array([*(above(value) for value in truth), 0.0])
+        losses = dominating(DeltaGrid(step, upper, upper, positions))
+        points = [arb(step) * place for place in losses.positions.tolist()]
+        for place, delta in zip(positions.tolist(), truth, strict=False):
+            parts = [
+                arb(mass) * (1 - (arb(step) * place - point).exp())
+                for point, mass in zip(points, losses.masses.tolist(), strict=True)
+                if point > arb(step) * place
+            ]
+            assert not total(parts) + losses.infinite < delta, place

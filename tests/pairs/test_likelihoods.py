@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import permutations
 
 import pytest
+from flint import arb
 
 import shoal
 from shoal.mechanisms import Categorical, Likelihoods
 from shoal.pairs import BitRows
+from shoal.pairs.integer_likelihoods import IntegerLikelihoods
+from shoal.pairs.likelihoods import LikelihoodPair
+from shoal.proofs.balls import precision
 from tests.exhaustive import representative
 from tests.oracles import enumeration, mechanisms
 
@@ -172,3 +177,23 @@ def test_rows_that_are_not_symmetric_have_two_directions() -> None:
     assert ones.gain == pytest.approx(0.3 - factor * 0.1) and (ones.low, ones.high) == (0.7, 0.9)
     assert len(rows.counts(5, 0.5)) == 1 and rows.counts(5, 1.2) == ()
     assert rows.reach == pytest.approx(math.log(3))
+
+
+@pytest.mark.parametrize(("first", "second"), [(474, 243), (6, 1), (369, 23), (850, 541)])
+def test_what_is_known_of_the_largest_loss_is_rounded_up(first: int, second: int) -> None:
+    """Rényi divergences of huge orders, and δ next to the largest loss, come close to it."""
+    whole = first + second
+    rows = [[Fraction(first, whole), Fraction(second, whole)], [Fraction(second, whole), Fraction(first, whole)]]
+    table = shoal.MatrixRandomizer(rows)
+    with precision(400):
+        ratio = arb(first) / second
+        for order in (1e12, 1e15, 1e16, 1e18, 1e22):
+            moment = (second * (ratio.log() * arb(order)).exp() + first * (-ratio.log() * arb(order)).exp()) / whole
+            exact = moment.log() / (arb(order) - 1)
+            for bound in ("tightest", "blanket"):
+                assert not arb(shoal.amplify(table, reports=1, bound=bound).renyi(order)) < exact
+        pair = LikelihoodPair(1, IntegerLikelihoods.of([(first, second, second), (second, first, second)], whole))
+        assert ratio.log() < arb(pair.local_epsilon)
+        largest = math.nextafter(pair.local_epsilon, 0)
+        delta = (arb(first) - arb(largest).exp() * second) / whole
+        assert not arb(pair.delta(largest)) < delta

@@ -115,8 +115,7 @@ def window(trials: int, probability: float, complement: float, depth: float) -> 
     width = math.sqrt(2 * depth * mean * complement)
 
     def exponent(count: int) -> float:
-        share = count / trials
-        return trials * (_deviance(share, probability) + _deviance(1 - share, complement))
+        return _deviance(count, mean) + _deviance(trials - count, trials * complement)
 
     # Both ends move outwards until Chernoff's bound is small enough.
     tail = 0.0

@@ -188,7 +188,7 @@ class Convolution:
         tilted, guess = self.aimed_at_delta(delta)
         tilt = tilted.sums.tilt
         epsilon = crossing(tilted.lower, delta, guess, tilted.step, tilt=tilt)
-        return down(epsilon, roundings=16)
+        return down(epsilon, roundings=16) if math.isfinite(epsilon) else 0.0
 
     def steepness(self, epsilon: float, delta: float) -> float:
         """Return about −d log δ/dε at ε = ε(δ)."""

@@ -10,6 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from shoal.arrays import Array
+from shoal.checks import SMALLEST_DELTA
 from shoal.rounding import slack
 
 __all__ = [
@@ -83,7 +84,9 @@ def gaussian_bracket(sigma: float, epsilon: float) -> tuple[float, float]:
         most = density / far
     # A relative error of u in x or y changes a tail by at most u·(1 + y²) of itself.
     error = slack(64) * (1 + epsilon + far**2) * first
-    return max(0.0, first - most - 2 * error), min(1.0, max(0.0, first - least) + error)
+    # The tail may underflow.
+    upper = max(0.0, first - least) + max(error, SMALLEST_DELTA)
+    return max(0.0, first - most - 2 * error), min(1.0, upper)
 
 
 def ratio_points(values: Array, ratio: tuple[float, float, float]) -> Array:

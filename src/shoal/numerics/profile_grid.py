@@ -14,6 +14,7 @@ from below agree at the tilts of the question.
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -295,13 +296,13 @@ def _cell_gaps(points: Array, lower: Array, upper: Array) -> Array:
 def dominating(grid: DeltaGrid) -> LatticeMeasure:
     """Return losses whose δ(ε), alone and in every composition, is at least the true one."""
     if grid.backward is None:
-        ahead = _Polygon.below(grid, _symmetric(grid, grid.upper))
+        ahead = _Polygon.below(grid, _symmetric(grid, grid.upper), side=1)
         return _losses(grid.step, ahead, ahead, from_above=True)
     # Both directions have the same δ(0).
     other = grid.backward
     first = min(float(grid.upper[0]), float(other.upper[0]))
-    ahead = _Polygon.below(grid, np.append(first, grid.upper[1:]))
-    behind = _Polygon.below(other, np.append(first, other.upper[1:]))
+    ahead = _Polygon.below(grid, np.append(first, grid.upper[1:]), side=1)
+    behind = _Polygon.below(other, np.append(first, other.upper[1:]), side=1)
     return _losses(grid.step, ahead, behind, from_above=True)
 
 
@@ -327,7 +328,7 @@ def dominated(grid: DeltaGrid) -> LatticeMeasure:
     if len(negative):
         # Raising one knot to zero would lift the interval before it.
         values[max(int(negative[0]) - 1, 0) :] = 0.0
-    polygon = _Polygon.below(inside, _symmetric(inside, values))
+    polygon = _Polygon.below(inside, _symmetric(inside, values), side=-1)
     return _losses(grid.step, polygon, polygon, from_above=False)
 
 
@@ -340,11 +341,14 @@ class _Polygon(NamedTuple):
     slopes: Array
 
     @classmethod
-    def below(cls, grid: DeltaGrid, values: Array) -> "_Polygon":
-        """Return the greatest convex polygon that is nowhere above these values at the knots."""
+    def below(cls, grid: DeltaGrid, values: Array, *, side: int) -> "_Polygon":
+        """Return the greatest convex polygon that is nowhere above these values at the knots.
+
+        Heights are rounded up (side 1) or down (side −1).
+        """
         points = grid.points
         widths = np.exp(points[:-1]) * np.expm1(np.diff(points))
-        heights = _convex_minorant(np.minimum.accumulate(values), widths)
+        heights = _convex_minorant(np.minimum.accumulate(values), widths, side)
         slopes = np.append(np.diff(heights) / widths, 0.0)
         return cls(grid.knots, points, heights, slopes)
 
@@ -406,7 +410,7 @@ def _losses(step: float, ahead: _Polygon, behind: _Polygon, *, from_above: bool)
     return LatticeMeasure(step, positions[kept], masses[kept] * factor, infinite * factor)
 
 
-def _convex_minorant(values: Array, widths: Array) -> Array:
+def _convex_minorant(values: Array, widths: Array, side: int) -> Array:
     """Return the greatest convex function that is nowhere above the values, at their points."""
     if np.all(np.diff(np.diff(values) / widths) >= 0):
         return values
@@ -422,7 +426,15 @@ def _convex_minorant(values: Array, widths: Array) -> Array:
                 break
             kept.pop()
         kept.append(index)
-    return np.interp(points, points[kept], values[kept])
+    heights = values.copy()
+    for start, end in pairwise(kept):
+        # Between two points that are kept the function is a chord. Its rounding is charged.
+        lengths = np.cumsum(widths[start:end])
+        shares = lengths[:-1] / lengths[-1]
+        chord = values[start] * (1 - shares) + values[end] * shares
+        error = slack(8 + 2 * (end - start)) * values[start]
+        heights[start + 1 : end] = np.maximum(chord + side * error, 0.0)
+    return heights
 
 
 def short(step: float) -> float:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.arrays import Array, IntArray
+from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.lattice import MOST_NODES, LatticeMeasure, NodeSum, clear_period, node_sum, ramp
 from shoal.numerics.normal import OUTWEIGH, mean_kept, quantile, ratio_points, upper_tail
 from shoal.rounding import LARGEST_POWER, UNIT
@@ -120,7 +121,7 @@ class RampSums:
             bounds[served] = np.minimum(bounds[served], values)
             done = (rounding <= errors[served]) | (best[served] == tilt)
             asked = np.setdiff1d(asked, served[done], assume_unique=True)
-        return bounds
+        return np.maximum(bounds, SMALLEST_DELTA)  # products of small numbers may underflow
 
     def _best_tilts(self, points: Array, copies: int) -> IntArray:
         """Return the index of the tilt at which M(θ)ⁿ·e^−θx/θ² is least, for each x."""

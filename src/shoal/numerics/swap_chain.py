@@ -67,9 +67,10 @@ class _Question(NamedTuple):
     ) -> "_Question":  # fmt: skip
         """Return the numbers; a larger ε₀ and a smaller ε only make δ larger."""
         expm1_local = up(math.expm1(local_epsilon), roundings=8)
-        expm1_eps = math.expm1(epsilon) * (1 - slack(8))
-        big = 1 + expm1_local
-        lam = 1 + expm1_eps
+        big = math.nextafter(1 + expm1_local, math.inf)
+        # λ is a little smaller, and λ − 1 is then a difference without rounding.
+        lam = max(1.0, math.nextafter(1 + math.expm1(epsilon) * (1 - slack(8)), 0.0))
+        expm1_eps = lam - 1
         sizes = np.array([1.0, 1 / big, lam, lam / big, expm1_eps / big, expm1_eps])
         laws = _laws(big)
         squares = laws[:4] @ np.tile(sizes**2, 2)

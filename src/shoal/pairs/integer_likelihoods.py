@@ -96,6 +96,11 @@ class IntegerLikelihoods(Likelihoods):
                 value = math.nextafter(value, -math.inf)
             return value
 
+    @property
+    def ceiling(self) -> float:
+        """The same rounded up."""
+        return math.nextafter(self.reach, math.inf) if self.reach else 0.0
+
     def values(self, epsilon: float) -> tuple[float, ...]:
         """Return W = (R₀ − e^ε·R₁)/ω of each row, rounded once."""
         from flint import arb, ctx

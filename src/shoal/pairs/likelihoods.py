@@ -102,6 +102,13 @@ class Likelihoods:
         """The largest ln R₀/R₁: from this ε on, δ is zero."""
         return max((first - second for first, second, _ in self.rows), default=0.0)
 
+    @property
+    def ceiling(self) -> float:
+        """The same rounded up."""
+        reach = self.reach
+        # The difference of two float64 numbers has an error of half a unit, unless one of them is 0.
+        return math.nextafter(reach, math.inf) if any(first and second for first, second, _ in self.rows) else reach
+
     def values(self, epsilon: float) -> tuple[float, ...]:
         """Return W = (R₀ − e^ε·R₁)/ω of each row, without cancellation."""
         return tuple(-math.exp(first) * math.expm1(epsilon + (second - first)) for first, second, _ in self.rows)
@@ -209,8 +216,8 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
     local_epsilon: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Keep the largest ln R₀/R₁."""
-        object.__setattr__(self, "local_epsilon", self.likelihoods.reach)
+        """Keep the largest ln R₀/R₁, rounded up."""
+        object.__setattr__(self, "local_epsilon", self.likelihoods.ceiling)
 
     @property
     def hides(self) -> bool:
@@ -283,8 +290,9 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
     def one_way(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence D_α(P‖Q) at each order, in this direction."""
         known = self.likelihoods
-        apart = max((abs(first - second) for first, second, _ in known.rows), default=0.0)
-        if apart == 0:
+        back = LikelihoodPair(self.reports, known.swapped)
+        apart = max(self.local_epsilon, back.local_epsilon)
+        if all(first == second for first, second, _ in known.rows):
             return np.zeros_like(orders)
         if not apart < math.inf:
             raise NoPairError("the Rényi divergence is infinite: some reports are impossible for one of the two inputs")
@@ -293,7 +301,6 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
             return np.minimum(one_report(firsts, seconds, probabilities, orders), apart)
         if known.symmetric:
             return renyi_upper([(self.distribution, apart)], orders)
-        back = LikelihoodPair(self.reports, known.swapped)
         # Each direction has its own largest loss, from which on δ is zero.
         ways = [(way.distribution, up(way.local_epsilon, roundings=4)) for way in (self, back)]
         return renyi_upper(ways, orders)

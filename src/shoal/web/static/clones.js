@@ -113,11 +113,11 @@ function inverted(reports, local) {
   };
 }
 
-/** Return δ as a function of ε, never below that of the pair of the strong clones; `reports` and ε₀ up to 1e12 and 20. */
+/** Return the function δ(ε), never below that of the strong clones; `reports` and ε₀ up to 1e12 and 20. */
 export function profile(reports, local) {
   const clones = (2 * reports) / (Math.exp(local) + 1);
   const delta = (clones <= MOST_COUNTED ? counted : inverted)(reports, local);
-  return (epsilon) => (epsilon >= local ? 0 : Math.min(Math.max(delta(epsilon), 0), 1));
+  return (epsilon) => (epsilon >= local ? 0 : Math.min(Math.max(delta(epsilon), 1e-300), 1));
 }
 
 /** Return ε at which δ holds, never below that of the pair: the profile at the answer is at most δ. */
