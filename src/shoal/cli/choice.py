@@ -14,7 +14,7 @@ from shoal.files.names import Names
 from shoal.mechanisms import Categorical, mechanism_of
 from shoal.questions.setting import mechanism_names, randomizer_of
 
-__all__ = ["CategoryNames", "MechanismChoice", "chosen"]
+__all__ = ["CategoryNames", "MechanismChoice"]
 
 CategoryNames = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
 CategoricalName = Annotated[
@@ -53,29 +53,24 @@ class MechanismChoice:
 
     def chosen(self, column: str) -> tuple[Categorical, Names, float]:
         """Return the mechanism and the categories that the options describe, and the ε₀ that was asked for."""
-        return chosen(column, self.categories, self.mechanism, self.local_epsilon, self.schema)
-
-
-def chosen(
-    column: str, categories: str | None, mechanism: str | None, local_epsilon: float | None, schema: Path | None
-) -> tuple[Categorical, Names, float]:
-    """Return the mechanism and the categories that the options describe, and the ε₀ that was asked for."""
-    if schema is not None:
-        if mechanism is not None or local_epsilon is not None:
-            raise ParameterError("give either --schema, or --mechanism and --local-epsilon, not both")
-        built, asked = _read_schema(schema)
-        names = Names(built.categories) if categories is None else Names.parsed(categories, column)
-        if names.count != built.categories:
-            raise ParameterError(f"{schema} is for {built.categories:,} categories, and there are {names.count:,}")
-        return built, names, asked
-    if mechanism is None or local_epsilon is None or categories is None:
-        raise ParameterError(
-            "this needs --categories, --mechanism and --local-epsilon, such as --categories names.txt "
-            "--mechanism hadamard-response --local-epsilon 2; or a --schema"
-        )
-    names = Names.parsed(categories, column)
-    built = randomizer_of(mechanism, "mechanism", categories=names.count, local_epsilon=local_epsilon)
-    return categorical(built), names, local_epsilon
+        if self.schema is not None:
+            if self.mechanism is not None or self.local_epsilon is not None:
+                raise ParameterError("give either --schema, or --mechanism and --local-epsilon, not both")
+            built, asked = _read_schema(self.schema)
+            names = Names(built.categories) if self.categories is None else Names.parsed(self.categories, column)
+            if names.count != built.categories:
+                raise ParameterError(
+                    f"{self.schema} is for {built.categories:,} categories, and there are {names.count:,}"
+                )
+            return built, names, asked
+        if self.mechanism is None or self.local_epsilon is None or self.categories is None:
+            raise ParameterError(
+                "this needs --categories, --mechanism and --local-epsilon, such as --categories names.txt "
+                "--mechanism hadamard-response --local-epsilon 2; or a --schema"
+            )
+        names = Names.parsed(self.categories, column)
+        given = {"categories": names.count, "local_epsilon": self.local_epsilon}
+        return categorical(randomizer_of(self.mechanism, "mechanism", **given)), names, self.local_epsilon
 
 
 def _read_schema(path: Path) -> tuple[Categorical, float]:
