@@ -94,7 +94,7 @@ def other_questions() -> None:
             try:
                 asked = partial(shoal.calibrate, epsilon=epsilon, delta=_DELTA, **arguments)
                 seconds = median_seconds(asked, times=3)
-            except shoal.UnreachableError:
+            except shoal.errors.UnreachableError:
                 continue
             print(f"calibrate ε = {epsilon:g}, {arguments!s:<26} {seconds:>8.3f}   must ≤ 0.2")
     for local_epsilon, reports in ((1.0, 10**4), (1.0, 10**6), (1.0, 10**9), (2.0, 10**12)):

@@ -137,7 +137,7 @@ def outcome(text: str, originals: frozenset[str]) -> str:
     """Return what became of a text: refused on reading, not proved, or accepted; and then as what."""
     try:
         certificate = Certificate.from_json(text)
-    except shoal.FileError:
+    except shoal.errors.FileError:
         return "refused"
     if certificate.to_json() in originals:
         return "unchanged"  # white space, or the order of fields

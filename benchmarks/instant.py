@@ -213,7 +213,7 @@ def _widths(curve: Any, delta: float, epsilon: float, upper: float) -> tuple[flo
         return "", ""
     try:
         least, most = curve.epsilon_bracket(delta)
-    except shoal.NoPairError:
+    except shoal.errors.NoPairError:
         return "", ""
     width = float(most - least) / most if most > _SMALLEST else 0.0
     ends = getattr(curve.profile, "delta_bracket", None)

@@ -66,7 +66,7 @@ def points() -> Iterable[tuple[str, str, int, float, float, float, float]]:
                 seconds = time.process_time() - start
                 try:
                     lower = float(rounds.epsilon_bracket(_DELTA).lower)
-                except shoal.NoPairError:
+                except shoal.errors.NoPairError:
                     lower = float("nan")
                 yield name, "rounds", reports, times, lower, upper, seconds
     mixed = {

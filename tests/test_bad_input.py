@@ -122,7 +122,7 @@ def test_no_setting_gives_nonsense(bound: str, local_epsilon: float, reports: in
     for delta in (1e-300, 1e-30, 1e-6, 0.3, 0.999):
         try:
             epsilon = curve.epsilon(delta)
-        except shoal.RangeError as error:
+        except shoal.errors.RangeError as error:
             assert "form needs" in str(error) or "bound needs" in str(error)
             continue
         assert 0 <= epsilon <= local_epsilon
@@ -158,22 +158,22 @@ def test_formulas_refuse_what_only_pairs_have() -> None:
         curve = shoal.amplify(local_epsilon=1, reports=10_000, bound=bound)
         numerical = "strong-clones" if bound.startswith("strong") else "clones"
         for question in (_renyi, _bracket, _certify):
-            with pytest.raises(shoal.NoPairError, match=f'"{numerical}"'):
+            with pytest.raises(shoal.errors.NoPairError, match=f'"{numerical}"'):
                 question(curve)
     randomizer = shoal.RandomizedResponse(categories=9, local_epsilon=1)
-    with pytest.raises(shoal.NoPairError, match="strong-clones"):
+    with pytest.raises(shoal.errors.NoPairError, match="strong-clones"):
         shoal.amplify(randomizer, reports=100, bound="decomposition").renyi(2)
 
 
 def test_ranges_are_told_with_numbers() -> None:
-    with pytest.raises(shoal.RangeError) as caught:
+    with pytest.raises(shoal.errors.RangeError) as caught:
         shoal.amplify(local_epsilon=9, reports=100_000, bound="clones-closed-form").epsilon(1e-6)
     assert str(caught.value) == (
         "clones-closed-form needs local_epsilon <= 6.01892 at reports=100000, delta=1e-06; got 9. "
         'Use the numerical bound="clones", or at least 1,970,905 reports.'
     )
     assert shoal.amplify(local_epsilon=9, reports=1_970_905, bound="clones-closed-form").epsilon(1e-6) > 0
-    with pytest.raises(shoal.RangeError):
+    with pytest.raises(shoal.errors.RangeError):
         shoal.amplify(local_epsilon=9, reports=1_970_904, bound="clones-closed-form").epsilon(1e-6)
 
 

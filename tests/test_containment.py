@@ -95,7 +95,7 @@ def check(
         for bound, curve in curves.items():
             try:
                 delta = curve.delta(epsilon)
-            except shoal.RangeError:
+            except shoal.errors.RangeError:
                 continue
             assert contains(delta, true_delta), (bound, reports, local_epsilon, epsilon, delta, true_delta)
             held.add(bound)
@@ -299,7 +299,7 @@ def test_no_bound_is_violated_by_the_counterexamples(
         curve = shoal.amplify(randomizer, reports=reports, bound=bound)
         try:
             delta = curve.delta(epsilon)
-        except shoal.RangeError:
+        except shoal.errors.RangeError:
             continue
         assert delta >= true * (1 - 1e-9)
         held += 1
@@ -349,7 +349,7 @@ def test_formulas_contain_their_pair(
     for delta in (0.3, 0.05, 1e-2, 1e-4, 1e-6, 1e-9):
         try:
             epsilon = curve.epsilon(delta)
-        except shoal.RangeError:
+        except shoal.errors.RangeError:
             continue
         held += 1
         if epsilon < local_epsilon:

@@ -13,6 +13,7 @@ import pytest
 import shoal
 from shoal.amplification.clones import ApproximateProfile
 from shoal.calibration.target import ROOM
+from shoal.lower_limit import LowerBound
 from shoal.pairs import ClonePair
 from shoal.proofs.balls import precision
 from shoal.proofs.clone_claim import CloneClaim
@@ -67,7 +68,7 @@ def test_the_charge_for_an_approximate_randomizer_is_rounded_up(bound: str) -> N
 def test_the_lower_limit_is_computed_when_it_is_first_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def counted(*arguments: Any, reports: int, **given: Any) -> shoal.LowerBound:
+    def counted(*arguments: Any, reports: int, **given: Any) -> LowerBound:
         asked.append(reports)
         return shoal.lower_bound(*arguments, reports=reports, **given)
 
@@ -121,10 +122,10 @@ def test_approximate_dp_floor_is_told() -> None:
     assert floor > 1e-10
     assert 0.9 < curve.epsilon(floor / 2) < 1  # on the way to the local guarantee
     assert curve.delta(1) == curve.delta(5) == 1e-10
-    with pytest.raises(shoal.UnreachableError, match="use a larger delta"):
+    with pytest.raises(shoal.errors.UnreachableError, match="use a larger delta"):
         curve.epsilon(1e-11)
     for question in (lambda: curve.renyi(2), lambda: curve.epsilon_bracket(1e-6)):
-        with pytest.raises(shoal.NoPairError):
+        with pytest.raises(shoal.errors.NoPairError):
             question()
 
 

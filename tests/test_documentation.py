@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import shoal
+from shoal.catalogue import Theorem
 from shoal.documentation import SITE, address, linked
 
 _ROOT = Path(__file__).parents[1]
@@ -37,7 +38,7 @@ def test_no_message_names_a_file() -> None:
 
 
 @pytest.mark.parametrize("row", shoal.theorems(), ids=lambda row: f"{row.kind}-{row.name}")
-def test_theorems_are_printed_with_the_address_of_a_page(row: shoal.Theorem) -> None:
+def test_theorems_are_printed_with_the_address_of_a_page(row: Theorem) -> None:
     printed = f"{row!r} {row.to_dict()} {row.described()} {row._repr_html_()}"
     assert "docs/" not in printed
     for page in (_ROOT / "docs" / "theory").glob("*.md"):

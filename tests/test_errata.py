@@ -89,13 +89,13 @@ def test_theorem_3_1_condition(local_epsilon: float, delta: float) -> None:
         curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound="clones-closed-form")
         return float(curve.epsilon(delta))
 
-    with pytest.raises(shoal.RangeError):
+    with pytest.raises(shoal.errors.RangeError):
         closed_form(reports)
     enough = math.ceil(16 * ratio * math.log(4 / delta))
     assert closed_form(enough) == pytest.approx(
         min(local_epsilon, printed_closed_form(enough, local_epsilon, delta)), rel=1e-12
     )
-    with pytest.raises(shoal.RangeError):
+    with pytest.raises(shoal.errors.RangeError):
         closed_form(enough - 1)
 
 
@@ -151,7 +151,7 @@ def test_amplification_range_sign() -> None:
     epsilon = printed_closed_form(1000, 8.0, 1e-6)
     assert epsilon < 8
     assert max(exact.two_rr_delta(1000, 8.0, epsilon, bits=120)) > 0.5
-    with pytest.raises(shoal.RangeError):
+    with pytest.raises(shoal.errors.RangeError):
         shoal.amplify(local_epsilon=8, reports=1000, bound="clones-closed-form").epsilon(1e-6)
 
 
@@ -214,7 +214,7 @@ def test_krr_corollary_condition() -> None:
     assert truth > 300 * delta
 
     randomizer = shoal.RandomizedResponse(categories=categories, local_epsilon=local_epsilon)
-    with pytest.raises(shoal.RangeError):
+    with pytest.raises(shoal.errors.RangeError):
         shoal.amplify(randomizer, reports=reports, bound="decomposition-closed-form").epsilon(delta)
     assert shoal.amplify(randomizer, reports=reports, bound="strong-clones").delta(epsilon) >= truth
 

@@ -38,6 +38,7 @@ from shoal.errors import (
 from shoal.files.count_file import read_counts
 from shoal.files.names import Names
 from shoal.files.report_file import write_reports
+from shoal.mechanisms.mechanism import Counts
 from tests.collect.world import World, make_exact_world
 
 SOURCE = Path(shoal.__file__).parent
@@ -127,14 +128,14 @@ def test_another_file_is_not_a_damaged_one(tmp_path: Path) -> None:
         with pytest.raises(DamagedError):
             read_counts(path)
     with pytest.raises(DamagedError):
-        shoal.Counts.from_bytes(made.aggregate(np.array([0, 1])).to_bytes()[:-1])
+        Counts.from_bytes(made.aggregate(np.array([0, 1])).to_bytes()[:-1])
 
 
 def test_a_ledger_says_which_kind(tmp_path: Path) -> None:
     (tmp_path / "ledger.json").write_text("{")
     with pytest.raises(LedgerDamagedError) as damaged:
         shoal.Ledger(tmp_path / "ledger.json")
-    assert isinstance(damaged.value, DamagedError) and isinstance(damaged.value, shoal.LedgerError)
+    assert isinstance(damaged.value, DamagedError) and isinstance(damaged.value, shoal.errors.LedgerError)
     with pytest.raises(LedgerStorageError) as stored:
         shoal.Ledger(tmp_path / "no folder" / "ledger.json")
     assert isinstance(stored.value, StorageError) and stored.value.errno == errno.ENOENT

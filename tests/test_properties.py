@@ -339,7 +339,7 @@ def test_approximate_epsilon_meets_its_target(
     if delta < local_delta:
         try:
             epsilon = curve.epsilon(delta)
-        except shoal.UnreachableError:
+        except shoal.errors.UnreachableError:
             return
     else:
         epsilon = curve.epsilon(delta)

@@ -6,11 +6,13 @@ from typing import Any, get_overloads, get_type_hints
 import pytest
 
 import shoal
+from shoal.curve import Comparison
+from shoal.lower_limit import LowerBound
 
 _FUNCTIONS = [shoal.amplify, shoal.compare, shoal.lower_bound, shoal.compose, shoal.calibrate, shoal.explain]
 _METHODS = [
     getattr(kind, name)
-    for kind in (shoal.PrivacyCurve, shoal.Comparison, shoal.LowerBound)
+    for kind in (shoal.PrivacyCurve, Comparison, LowerBound)
     for name in ("epsilon", "delta", "renyi")
     if hasattr(kind, name)
 ]

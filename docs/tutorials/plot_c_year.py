@@ -67,7 +67,7 @@ try:
         shoal.amplify(local_epsilon=12, reports=50_000), epsilon=1, delta=1e-6, planned=True
     ):
         raise AssertionError("this is never reached")
-except shoal.BudgetError as error:
+except shoal.errors.BudgetError as error:
     print(textwrap.fill(f"a round with ε₀ = 12: {error}", 88))
 
 # %%

@@ -8,44 +8,21 @@ from typing import TYPE_CHECKING
 from shoal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from shoal import errors as errors
     from shoal import sgd as sgd
     from shoal.amplification.amplify import amplify as amplify
     from shoal.amplification.amplify import compare as compare
     from shoal.amplification.lower_bounds import lower_bound as lower_bound
-    from shoal.auditing import Audit as Audit
     from shoal.auditing import audit as audit
-    from shoal.calibration import Calibration as Calibration
+    from shoal.caches import clear_caches as clear_caches
     from shoal.calibration import calibrate as calibrate
-    from shoal.catalogue import Theorem as Theorem
     from shoal.catalogue import explain as explain
     from shoal.catalogue import theorems as theorems
     from shoal.composition.compose import compose as compose
     from shoal.composition.ledger import Ledger as Ledger
-    from shoal.curve import BoundTable as BoundTable
-    from shoal.curve import Comparison as Comparison
     from shoal.curve import PrivacyCurve as PrivacyCurve
-    from shoal.errors import BudgetError as BudgetError
-    from shoal.errors import DamagedError as DamagedError
-    from shoal.errors import FileError as FileError
-    from shoal.errors import ForgedError as ForgedError
-    from shoal.errors import FormatError as FormatError
-    from shoal.errors import LedgerError as LedgerError
-    from shoal.errors import MissingExtraError as MissingExtraError
-    from shoal.errors import NoPairError as NoPairError
-    from shoal.errors import NotFiniteError as NotFiniteError
-    from shoal.errors import NotFittedError as NotFittedError
     from shoal.errors import ParameterError as ParameterError
-    from shoal.errors import RangeError as RangeError
     from shoal.errors import ShoalError as ShoalError
-    from shoal.errors import StorageError as StorageError
-    from shoal.errors import UnreachableError as UnreachableError
-    from shoal.errors import WrongKeyError as WrongKeyError
-    from shoal.estimation.distribution_estimate import LevelEstimate as LevelEstimate
-    from shoal.estimation.distribution_estimate import MeanEstimate as MeanEstimate
-    from shoal.estimation.distribution_estimate import MixEstimate as MixEstimate
-    from shoal.estimation.distribution_estimate import TreeEstimate as TreeEstimate
-    from shoal.estimation.estimate import Estimate as Estimate
-    from shoal.lower_limit import LowerBound as LowerBound
     from shoal.mechanisms.coins import Simulation as Simulation
     from shoal.mechanisms.covered import Covered as Covered
     from shoal.mechanisms.dummies import Dummies as Dummies
@@ -57,7 +34,6 @@ if TYPE_CHECKING:
     from shoal.mechanisms.laplace import Laplace as Laplace
     from shoal.mechanisms.levels import Levels as Levels
     from shoal.mechanisms.matrix_randomizer import MatrixRandomizer as MatrixRandomizer
-    from shoal.mechanisms.mechanism import Counts as Counts
     from shoal.mechanisms.one_bit_mean import OneBitMean as OneBitMean
     from shoal.mechanisms.projective_geometry_response import ProjectiveGeometryResponse as ProjectiveGeometryResponse
     from shoal.mechanisms.quantile_tree import QuantileTree as QuantileTree
@@ -69,18 +45,13 @@ if TYPE_CHECKING:
     from shoal.pairs.decomposition import Decomposition as Decomposition
     from shoal.pairs.likelihoods import Likelihoods as Likelihoods
     from shoal.pairs.randomizer import Randomizer as Randomizer
-    from shoal.planning.hitters import Hitters as Hitters
     from shoal.planning.hitters import hitters as hitters
-    from shoal.planning.hunt import Hunt as Hunt
     from shoal.planning.hunt import hunt as hunt
     from shoal.planning.number_plans import plan_quantiles as plan_quantiles
     from shoal.planning.number_plans import plan_sum as plan_sum
-    from shoal.planning.plan import Choice as Choice
     from shoal.planning.plan import Plan as Plan
     from shoal.planning.plan import plan as plan
-    from shoal.privacy_profile import Bracket as Bracket
     from shoal.proofs.certificate import Certificate as Certificate
-    from shoal.sweeps import Table as Table
     from shoal.sweeps import sweep as sweep
 
 __version__ = "0.3.0.dev0"

@@ -57,7 +57,7 @@ def test_epsilon_is_where_delta_is_reached() -> None:
         assert found.delta(epsilon) <= delta < found.delta(epsilon * (1 - 1e-6))
         assert epsilon < 1
     assert found.epsilon(1e-12) == 1.0
-    with pytest.raises(shoal.UnreachableError, match="local_delta itself"):
+    with pytest.raises(shoal.errors.UnreachableError, match="local_delta itself"):
         found.epsilon(0.9e-12)
     assert profile(10, 0.0, 1e-6).epsilon(1e-6) == 0.0
 

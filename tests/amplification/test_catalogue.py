@@ -15,6 +15,7 @@ import shoal
 from shoal.amplification.amplify import proven_bounds, setting_of
 from shoal.amplification.setting import BOUNDS, Setting, ShufflingBound
 from shoal.cli import main
+from shoal.curve import Comparison
 from shoal.mechanisms import Randomizer
 
 _SLOW = {"girgis", "koskela"}
@@ -66,7 +67,7 @@ def asked(row: ShufflingBound, setting: Setting, delta: float) -> float | None:
     """Return ε(δ) by this bound, or nothing out of its range."""
     try:
         return float(row.make(setting).epsilon(delta))
-    except (shoal.RangeError, shoal.UnreachableError):
+    except (shoal.errors.RangeError, shoal.errors.UnreachableError):
         return None
 
 
@@ -123,7 +124,7 @@ def test_bounds_for_noise_are_in_order(randomizer: Randomizer, reports: int, del
 @pytest.mark.parametrize("name", [row.name for row in BOUNDS.values() if not row.proven])
 def test_what_is_not_proven_is_labelled(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     curves = {curve.bound: curve for curve in shoal.compare(local_epsilon=1, reports=10**6, delta=1e-6)}
-    assert isinstance(curves[name], shoal.Comparison)
+    assert isinstance(curves[name], Comparison)
     assert not isinstance(curves[name], shoal.PrivacyCurve)
     assert not curves[name].proven
     assert curves[name].to_dict(delta=1e-6)["proven"] is False

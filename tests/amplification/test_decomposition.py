@@ -120,7 +120,7 @@ def test_a_ledger_with_an_impossible_decomposition_is_refused(tmp_path: Path) ->
     content = json.loads(path.read_text())
     content["entries"][0]["rounds"][0]["randomizer"]["blanket_probability"] = 0.3
     path.write_text(json.dumps(content))
-    with pytest.raises(shoal.LedgerError, match="no randomizer"):
+    with pytest.raises(shoal.errors.LedgerError, match="no randomizer"):
         shoal.Ledger(path)
 
 

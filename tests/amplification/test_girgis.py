@@ -128,5 +128,5 @@ def test_edges() -> None:
     assert GirgisForm(100, 1.0).epsilon(0.0) == 1.0
     assert GirgisForm(100, 1.0).renyi(np.array([1e9]))[0] == 1.0
     assert response_renyi(np.array([2.0]), reports=10, local_epsilon=0.0)[0] == 0.0
-    with pytest.raises(shoal.NoPairError):
+    with pytest.raises(shoal.errors.NoPairError):
         GirgisForm(100, 1.0).bracket(1e-6)

@@ -63,7 +63,7 @@ def test_the_binary_form_lies_above_binary_randomized_response() -> None:
             for delta in _DELTAS:
                 try:
                     epsilon = form.epsilon(delta)
-                except shoal.RangeError:
+                except shoal.errors.RangeError:
                     continue
                 held += 1
                 assert limit.epsilon(delta) <= epsilon
@@ -87,23 +87,23 @@ def test_the_steps_of_the_binary_proof() -> None:
 
 
 def test_out_of_range_says_what_to_do() -> None:
-    with pytest.raises(shoal.RangeError, match="reports >= 1000"):
+    with pytest.raises(shoal.errors.RangeError, match="reports >= 1000"):
         FirstForm(999, 0.1).epsilon(1e-6)
-    with pytest.raises(shoal.RangeError, match=r"local_epsilon < 0\.5"):
+    with pytest.raises(shoal.errors.RangeError, match=r"local_epsilon < 0\.5"):
         FirstForm(10**6, 0.5).delta(0.1)
-    with pytest.raises(shoal.RangeError) as caught:
+    with pytest.raises(shoal.errors.RangeError) as caught:
         BinaryResponseForm(1000, 5.0).epsilon(1e-6)
     fewest = int(str(caught.value).rsplit("at least ", 1)[1].split(" ")[0].replace(",", ""))
     assert BinaryResponseForm(fewest + 1, 5.0).epsilon(1e-6) <= 5
-    with pytest.raises(shoal.RangeError):
+    with pytest.raises(shoal.errors.RangeError):
         BinaryResponseForm(10, 1.0).delta(0.5)
-    with pytest.raises(shoal.RangeError, match="local_delta"):
+    with pytest.raises(shoal.errors.RangeError, match="local_delta"):
         ReplacementForm(1000, 1.0, 1e-5).epsilon(1e-6)
     form: FirstForm | CheckInForm | BinaryResponseForm | ReplacementForm
     for form in (FirstForm(10**4, 0.1), CheckInForm(10, 1.0), BinaryResponseForm(10**4, 1.0), ReplacementForm(9, 1.0)):
-        with pytest.raises(shoal.NoPairError):
+        with pytest.raises(shoal.errors.NoPairError):
             form.bracket(1e-6)
-        with pytest.raises(shoal.NoPairError):
+        with pytest.raises(shoal.errors.NoPairError):
             form.renyi(np.array([2.0]))
 
 
@@ -166,7 +166,7 @@ def test_formulas_lie_above_their_pair(bound: str) -> None:
         delta = float(10 ** random.uniform(-12, -0.5))
         try:
             epsilon = shoal.amplify(**sizes, bound=bound).epsilon(delta)
-        except shoal.RangeError:
+        except shoal.errors.RangeError:
             continue
         held += 1
         assert epsilon >= shoal.amplify(**sizes, bound=_FORMS[bound]).epsilon(delta)
@@ -194,11 +194,11 @@ def test_the_sharp_forms_have_the_values_of_their_formula() -> None:
 @pytest.mark.parametrize("bound", _FORMS)
 def test_the_number_of_reports_in_a_refusal_is_enough(bound: str) -> None:
     for local_epsilon in (0.5, 3.0, 8.0):
-        with pytest.raises(shoal.RangeError) as caught:
+        with pytest.raises(shoal.errors.RangeError) as caught:
             shoal.amplify(local_epsilon=local_epsilon, reports=10, bound=bound).epsilon(1e-9)
         reports = int(str(caught.value).rsplit("at least ", 1)[1].split(" ")[0].replace(",", ""))
         assert shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound=bound).epsilon(1e-9) <= local_epsilon
-        with pytest.raises(shoal.RangeError):
+        with pytest.raises(shoal.errors.RangeError):
             shoal.amplify(local_epsilon=local_epsilon, reports=int(0.99 * reports), bound=bound).epsilon(1e-9)
 
 
@@ -212,7 +212,7 @@ def test_the_corollary_for_randomized_response_has_its_corrected_condition() -> 
     assert curve.epsilon(1e-6) == pytest.approx(expected, rel=1e-12)
     assert curve.epsilon(1e-6) >= shoal.amplify(randomizer, reports=10**6, bound="decomposition").epsilon(1e-6)
     many = shoal.RandomizedResponse(categories=303_500, local_epsilon=1)
-    with pytest.raises(shoal.RangeError, match="blanket_probability"):
+    with pytest.raises(shoal.errors.RangeError, match="blanket_probability"):
         shoal.amplify(many, reports=3035, bound="decomposition-closed-form").epsilon(1e-30)
 
 
@@ -360,7 +360,7 @@ def test_epsilon_and_delta_are_inverse_and_safe() -> None:
 
 def test_a_formula_has_no_pair() -> None:
     form = BlanketForm(100, 1.0, "bennett")
-    with pytest.raises(shoal.NoPairError):
+    with pytest.raises(shoal.errors.NoPairError):
         form.bracket(1e-6)
-    with pytest.raises(shoal.NoPairError):
+    with pytest.raises(shoal.errors.NoPairError):
         form.renyi(np.array([2.0]))

@@ -317,14 +317,14 @@ def test_a_smaller_delta_than_that_of_an_infinite_loss_has_no_epsilon() -> None:
     assert few.epsilon(1e-6) == few.epsilon(0) == math.inf
     assert few.epsilon(0.0066) < math.log(501)
     assert few.epsilon_bracket(0.0065) == (math.inf, math.inf)
-    with pytest.raises(shoal.NoPairError, match="infinite"):
+    with pytest.raises(shoal.errors.NoPairError, match="infinite"):
         few.renyi(2)
     dummies = shoal.amplify(shoal.Dummies(categories=3, epsilon=1, limit=5), reports=2)
     assert dummies.epsilon(1e-6) == math.inf and dummies.epsilon(0.1) < 1
-    with pytest.raises(shoal.NoPairError, match="infinite"):
+    with pytest.raises(shoal.errors.NoPairError, match="infinite"):
         dummies.renyi(2)
     both = shoal.compose([few, dummies])
-    with pytest.raises(shoal.UnreachableError, match="larger delta"):
+    with pytest.raises(shoal.errors.UnreachableError, match="larger delta"):
         both.epsilon(1e-3)
     assert both.epsilon(0.1) < 3
 
@@ -370,7 +370,7 @@ def test_certificates(mechanism: shoal.Covered | shoal.Dummies) -> None:
     field = "slots" if isinstance(mechanism, shoal.Covered) else "limit"
     content = json.loads(certificate.to_json())
     content["claim"][field] += 1
-    with pytest.raises(shoal.DamagedError):
+    with pytest.raises(shoal.errors.DamagedError):
         shoal.Certificate.from_json(json.dumps(content))
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import shoal
 from shoal import sgd
+from shoal.lower_limit import LowerBound
 
 __all__ = ["WITHDRAWN", "Case", "Question", "cases"]
 
@@ -98,7 +99,7 @@ def _of_curve(
     deltas: tuple[float, ...],
     shares: tuple[float, ...] = (),
     *,
-    limit: shoal.LowerBound | None = None,
+    limit: LowerBound | None = None,
     pair: bool = False,
 ) -> list[Question]:
     """Ask for ε at several δ and for δ at several parts of ε₀; `pair` for theorems that are named."""

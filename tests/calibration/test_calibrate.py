@@ -269,11 +269,11 @@ def test_ledgers_that_cannot_be_calibrated_for() -> None:
         shoal.calibrate(ledger="telemetry.json", reports=100)  # type: ignore[arg-type]
     with ledger.budget(curve, epsilon=0.05, delta=1e-6, planned=True):
         pass
-    with pytest.raises(shoal.BudgetError, match=r"has the budget of epsilon=0.05.* asked for was epsilon=1"):
+    with pytest.raises(shoal.errors.BudgetError, match=r"has the budget of epsilon=0.05.* asked for was epsilon=1"):
         shoal.calibrate(ledger=ledger, reports=100, epsilon=1)
     assert shoal.calibrate(ledger=ledger, reports=1000, epsilon=0.05, delta=1e-6).epsilon <= 0.05
     ledger.record(curve, times=9)
-    with pytest.raises(shoal.BudgetError, match="nothing is left for another round"):
+    with pytest.raises(shoal.errors.BudgetError, match="nothing is left for another round"):
         shoal.calibrate(ledger=ledger, reports=100)
 
 

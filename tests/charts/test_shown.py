@@ -15,16 +15,27 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 import shoal
 import shoal.collect
 import shoal.sgd
-from shoal.calibration import Spending, Stretch
+from shoal.auditing import Audit
+from shoal.calibration import Calibration, Spending, Stretch
+from shoal.catalogue import Theorem
 from shoal.charts import Chart
 from shoal.charts.label_positions import Box
 from shoal.charts.shown import Shown
 from shoal.charts.svg_writer import laid_out
 from shoal.collect import Result, Tally, Task
 from shoal.composition.budget import Budget
+from shoal.curve import BoundTable, Comparison
+from shoal.estimation.distribution_estimate import LevelEstimate, MeanEstimate, MixEstimate, TreeEstimate
+from shoal.estimation.estimate import Estimate
 from shoal.files.names import Names
+from shoal.lower_limit import LowerBound
 from shoal.mechanisms import Categorical
+from shoal.mechanisms.mechanism import Counts
+from shoal.planning.hitters import Hitters
+from shoal.planning.hunt import Hunt
+from shoal.planning.plan import Choice
 from shoal.planning.simulation import Trials, run_trials
+from shoal.sweeps import Table
 
 _HARM = "<script>alert(1)</script>"
 _RUN = shoal.sgd.Run(examples=6_000, batch_size=60, noise_multiplier=2, adjacency="zero-out")
@@ -40,39 +51,39 @@ def _plan() -> shoal.Plan:
     return shoal.plan(categories=10, reports=1_000, epsilon=1)
 
 
-def _estimate() -> shoal.Estimate:
+def _estimate() -> Estimate:
     mechanism = shoal.RandomizedResponse(categories=30, local_epsilon=2)
     values = np.repeat(np.arange(30), np.arange(30))
     return mechanism.estimate(mechanism.aggregate(mechanism.randomize(values, simulation=shoal.Simulation(seed=1))))
 
 
-def _mean() -> shoal.MeanEstimate:
+def _mean() -> MeanEstimate:
     mechanism = shoal.Laplace(local_epsilon=2, lower=0, upper=120)
     return mechanism.estimate(
         mechanism.aggregate(mechanism.randomize([30.0] * 50, simulation=shoal.Simulation(seed=3)))
     )
 
 
-def _tree() -> shoal.TreeEstimate:
+def _tree() -> TreeEstimate:
     tree = shoal.plan_quantiles(reports=1_000, epsilon=1, lower=0, upper=120, leaves=100)
     counts = tree.aggregate(tree.randomize(np.linspace(0, 100, 1_000), simulation=shoal.mechanisms.Simulation(seed=1)))
     return tree.estimate(tree.released(counts, simulation=shoal.mechanisms.Simulation(seed=2)))
 
 
-def _levels() -> shoal.LevelEstimate:
+def _levels() -> LevelEstimate:
     levels = shoal.plan_sum(reports=1_000, epsilon=1, lower=0, upper=120)
     coins = shoal.Simulation(seed=1)
     counts = levels.aggregate(levels.randomize(np.linspace(0, 90, 1_000), simulation=coins))
     return levels.estimate(levels.released(counts, simulation=coins))
 
 
-def _mixed() -> shoal.MixEstimate:
+def _mixed() -> MixEstimate:
     split = shoal.SplitAndMix.fitted(epsilon=1, delta=1e-6, honest=1_000, people=1_000)
     sums = split.total(split.randomize(np.linspace(0, 1, 1_000), simulation=shoal.Simulation(seed=1)))
     return split.estimate(sums, reports=1_000)
 
 
-def _hitters() -> shoal.Hitters:
+def _hitters() -> Hitters:
     words = ["red"] * 6_000 + ["green"] * 3_000 + [_HARM[:5]] * 1_000
     return shoal.hitters(words, epsilon=1, bits=40, simulation=shoal.Simulation(seed=1))
 
@@ -110,23 +121,23 @@ def _result() -> Result:
 
 
 _MAKERS: dict[type, Callable[[], Any]] = {
-    shoal.Audit: lambda: shoal.audit(shoal.RandomizedResponse(categories=3, local_epsilon=1), trials=2_000),
-    shoal.BoundTable: lambda: shoal.compare(local_epsilon=1, reports=10_000, delta=1e-6),
-    shoal.Calibration: lambda: shoal.calibrate(epsilon=1, delta=1e-6, reports=10_000),
+    Audit: lambda: shoal.audit(shoal.RandomizedResponse(categories=3, local_epsilon=1), trials=2_000),
+    BoundTable: lambda: shoal.compare(local_epsilon=1, reports=10_000, delta=1e-6),
+    Calibration: lambda: shoal.calibrate(epsilon=1, delta=1e-6, reports=10_000),
     shoal.Certificate: lambda: _curve().certify(delta=1e-6),
-    shoal.Choice: lambda: _plan().best,
-    shoal.Comparison: lambda: shoal.compare(local_epsilon=1, reports=10_000, delta=1e-6)[-1],
-    shoal.Estimate: _estimate,
-    shoal.Hitters: _hitters,
+    Choice: lambda: _plan().best,
+    Comparison: lambda: shoal.compare(local_epsilon=1, reports=10_000, delta=1e-6)[-1],
+    Estimate: _estimate,
+    Hitters: _hitters,
     shoal.Ledger: _ledger,
-    shoal.LevelEstimate: _levels,
-    shoal.TreeEstimate: _tree,
-    shoal.LowerBound: lambda: _curve().lower,
-    shoal.MeanEstimate: _mean,
-    shoal.MixEstimate: _mixed,
+    LevelEstimate: _levels,
+    TreeEstimate: _tree,
+    LowerBound: lambda: _curve().lower,
+    MeanEstimate: _mean,
+    MixEstimate: _mixed,
     shoal.Plan: _plan,
     shoal.PrivacyCurve: _curve,
-    shoal.Table: lambda: shoal.sweep(local_epsilon=[0.5, 1, 2], reports=[1e3, 1e4, 1e5, 1e6]),
+    Table: lambda: shoal.sweep(local_epsilon=[0.5, 1, 2], reports=[1e3, 1e4, 1e5, 1e6]),
     shoal.sgd.Guarantee: lambda: shoal.sgd.guarantee(_RUN, delta=1e-6),
     shoal.sgd.PoissonComparison: lambda: shoal.sgd.poisson_comparison(_RUN, delta=1e-6),
     shoal.sgd.SamplerTable: lambda: shoal.sgd.compare_samplers(_RUN, delta=1e-6),
@@ -136,9 +147,9 @@ _MAKERS: dict[type, Callable[[], Any]] = {
 }
 _NO_RESULTS = {
     # What is asked, what is run, and what is kept between: descriptions, not answers.
-    shoal.Counts,
-    shoal.Hunt,
-    shoal.Theorem,
+    Counts,
+    Hunt,
+    Theorem,
     shoal.collect.DummyRounds,
     shoal.collect.HeavyHitterRounds,
     shoal.collect.Receipt,
@@ -160,7 +171,7 @@ def _public() -> set[type]:
 
 
 def test_every_public_result_is_here() -> None:
-    shown = {each for each in _public() if issubclass(each, Shown) or hasattr(each, "_repr_html_")} - {shoal.Theorem}
+    shown = {each for each in _public() if issubclass(each, Shown) or hasattr(each, "_repr_html_")} - {Theorem}
     assert shown <= _MAKERS.keys()
     facts = {each for each in _public() if hasattr(each, "to_dict") and not hasattr(each, "local_epsilon")}
     randomizers = {each for each in facts if hasattr(each, "randomize")}

@@ -111,7 +111,7 @@ def test_a_bound_without_a_certificate_names_one_that_has(bound: str) -> None:
         tried += 1
         try:
             assert curve.certify(delta=1e-6).verify()
-        except shoal.NoPairError as error:
+        except shoal.errors.NoPairError as error:
             (other,) = re.findall('bound="([a-z-]+)"', str(error))
             assert other != bound
             assert shoal.amplify(**kind, reports=20_000, bound=other).certify(delta=1e-6).verify()  # type: ignore[arg-type]
@@ -129,12 +129,14 @@ def test_a_profile_of_ones_own_has_no_certificate_and_no_other_bound() -> None:
             return Other(self.honest, self.messages, self.modulus, self.decay, self.steps)
 
     curve = shoal.amplify(Mine(epsilon=0.5, honest=1000, people=1000, messages=12), reports=1000)
-    with pytest.raises(shoal.NoPairError, match="no proof in ball arithmetic"):
+    with pytest.raises(shoal.errors.NoPairError, match="no proof in ball arithmetic"):
         curve.certify(delta=1e-6)
 
 
 @pytest.mark.slow
 def test_what_could_not_be_proved_says_so() -> None:
     curve = shoal.amplify(shoal.Gaussian(deviation=0.05), reports=10**5)
-    with pytest.raises(shoal.UnreachableError, match="could not be proved of 100,000 shuffled reports of Gaussian"):
+    with pytest.raises(
+        shoal.errors.UnreachableError, match="could not be proved of 100,000 shuffled reports of Gaussian"
+    ):
         curve.certify(delta=1e-6)

@@ -17,8 +17,10 @@ from pyarrow import parquet
 
 import shoal
 from shoal.composition.group_privacy import group_epsilon
+from shoal.estimation.estimate import Estimate
 from shoal.files.report_file import ReportFile
 from shoal.mechanisms import kinds
+from shoal.mechanisms.mechanism import Counts
 from tests.cli.commands import facts_of, run
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
@@ -413,13 +415,13 @@ def test_the_picture_has_as_many_categories_as_top_says(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[int | None] = []
-    chart = shoal.Estimate.chart
+    chart = Estimate.chart
 
-    def noted(self: shoal.Estimate, **options: Any) -> Any:
+    def noted(self: Estimate, **options: Any) -> Any:
         drawn.append(options.get("most"))
         return chart(self, **options)
 
-    monkeypatch.setattr(shoal.Estimate, "chart", noted)
+    monkeypatch.setattr(Estimate, "chart", noted)
     run(capsys, f"randomize data.csv {OPTIONS} --output r.shoal")
     for command in ("", "--top 2", "--top 5000"):
         assert run(capsys, f"estimate r.shoal --plot hist.svg {command}")[0] == 0
@@ -485,7 +487,7 @@ def test_bundles_from_the_data_to_the_histogram(
         assert status == 2 and "exact histogram" in error and not Path("early.shoal").exists()
         assert shuffled.records > 20_000
         with pytest.raises(shoal.ParameterError, match="exact histogram"):
-            shoal.Counts.from_bytes(written.counts().to_bytes()).mechanism.estimate(written.counts())
+            Counts.from_bytes(written.counts().to_bytes()).mechanism.estimate(written.counts())
         status, _, error = run(capsys, "shuffle shuffled.shoal --output again.shoal")
         assert status == 2 and "already" in error
         status, _, error = run(capsys, "shuffle reports.shoal --output again.shoal")

@@ -23,7 +23,6 @@ import shoal
 from shoal import (
     Gaussian,
     MatrixRandomizer,
-    NoPairError,
     ParameterError,
     PrivacyCurve,
     RandomizedResponse,
@@ -34,6 +33,7 @@ from shoal import (
 from shoal.amplification.blanket import BlanketProfile
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
+from shoal.errors import NoPairError
 from tests.exhaustive import amount, representative
 from tests.oracles import exact, products
 
@@ -648,7 +648,7 @@ def test_it_composes_with_other_mechanisms(other: object) -> None:
 
 def test_a_formula_has_nothing_to_hand_over() -> None:
     formula = shoal.amplify(local_epsilon=1, reports=100_000, bound="clones-closed-form")
-    with pytest.raises(shoal.NoPairError, match="numerical bound"):
+    with pytest.raises(shoal.errors.NoPairError, match="numerical bound"):
         formula.to_dp_accounting()
     with pytest.raises(shoal.ParameterError, match="interval"):
         shoal.amplify(local_epsilon=1, reports=100).to_dp_accounting(interval=0)

@@ -69,7 +69,7 @@ def test_no_more_than_the_local_guarantee_is_charged() -> None:
 
 def test_without_a_local_guarantee_it_may_be_refused() -> None:
     curve = shoal.amplify(shoal.Dummies(categories=5, epsilon=0.5, limit=50), reports=10)
-    with pytest.raises(shoal.UnreachableError, match="a person with 2 rows; ask for a larger δ"):
+    with pytest.raises(shoal.errors.UnreachableError, match="a person with 2 rows; ask for a larger δ"):
         group_epsilon(curve, rows_per_person=2, delta=1e-6)
     assert group_epsilon(curve, rows_per_person=2, delta=1e-4) == pytest.approx(1, abs=1e-3)
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from shoal import (
-    Counts,
     Gaussian,
     HadamardResponse,
     Laplace,
@@ -28,6 +27,7 @@ from shoal.estimation.design import Moments
 from shoal.estimation.interval import fewest, holders, least_share, most, upper_tail
 from shoal.mechanisms import Categorical, kinds
 from shoal.mechanisms.mean import MeanMechanism
+from shoal.mechanisms.mechanism import Counts
 from tests.exhaustive import representative
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))

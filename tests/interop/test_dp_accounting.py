@@ -143,7 +143,7 @@ def test_a_pure_mechanism_stays_what_it_is() -> None:
     replaced = from_loss_distribution(losses, adjacency="replace", compositions=1)
     assert replaced.local_epsilon == pytest.approx(0.5, abs=2e-4)
     assert from_event(dpa.LaplaceDpEvent(2.0)).local_epsilon == pytest.approx(1.0, abs=2e-2)
-    with pytest.raises(shoal.UnreachableError, match="use a larger delta"):
+    with pytest.raises(shoal.errors.UnreachableError, match="use a larger delta"):
         replaced.epsilon(0)
 
 
@@ -203,7 +203,7 @@ def test_a_ledger_keeps_a_central_release(tmp_path: Path) -> None:
     assert curve.profile == noisy.profile
     assert path.stat().st_size < 40_000
     assert again.to_dict() == json.loads(path.read_text())
-    with pytest.raises(shoal.NoPairError, match="planned=True"):
+    with pytest.raises(shoal.errors.NoPairError, match="planned=True"):
         shoal.Ledger().affords(noisy, epsilon=1, delta=1e-6)
 
 
@@ -225,16 +225,16 @@ def test_a_ledger_refuses_a_central_release_that_was_changed(change: dict[str, A
     document = {"format": "shoal-ledger", "version": 1, "budget": None, "entries": [whole]}
     assert len(shoal.Ledger.from_json(json.dumps(document))) == 1
     part.update(change)
-    with pytest.raises(shoal.LedgerError, match=word):
+    with pytest.raises(shoal.errors.LedgerError, match=word):
         shoal.Ledger.from_json(json.dumps(document))
 
 
 def test_there_is_no_certificate_and_the_reason_is_said() -> None:
     noisy = from_event(dpa.GaussianDpEvent(50.0))
-    with pytest.raises(shoal.NoPairError, match="computed by another library, in floating point"):
+    with pytest.raises(shoal.errors.NoPairError, match="computed by another library, in floating point"):
         noisy.certify(delta=1e-6)
     both = shoal.compose([shoal.amplify(local_epsilon=1, reports=1000), noisy])
-    with pytest.raises(shoal.NoPairError, match="one of the rounds has no proof in ball arithmetic"):
+    with pytest.raises(shoal.errors.NoPairError, match="one of the rounds has no proof in ball arithmetic"):
         both.certify(delta=1e-6)
     assert both.reports == 1000
 

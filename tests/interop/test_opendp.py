@@ -140,7 +140,7 @@ def test_larger_distances_are_refused() -> None:
 def test_what_has_no_divergence_or_no_size_is_refused_at_once() -> None:
     curve = shoal.amplify(local_epsilon=0.5, reports=10_000, bound="clones-closed-form")
     domain = dp.vector_domain(dp.atom_domain(T=bool), size=10_000)
-    with pytest.raises(shoal.NoPairError):
+    with pytest.raises(shoal.errors.NoPairError):
         to_measurement(curve, sum, input_domain=domain)
     assert to_measurement(curve, sum, input_domain=domain, delta=1e-6).map(1)[0] == curve.epsilon(1e-6)
     with pytest.raises(shoal.ParameterError, match="give the vector domain a size"):

@@ -17,6 +17,7 @@ from shoal.amplification.blanket import BlanketProfile, ceiling
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.mechanisms import MatrixRandomizer, Simulation, mechanism_of
 from shoal.mechanisms.matrix_randomizer import LinearDecoder
+from shoal.mechanisms.mechanism import Counts
 from shoal.pairs.directed_pairs import DirectedPairs, Screen
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import LikelihoodPair
@@ -202,7 +203,9 @@ def test_bad_matrices_are_refused(matrix: Any, message: str) -> None:
 def test_too_many_pairs_are_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.mechanisms.matrix_randomizer._MOST_COMPARED", 3)
     matrix = np.random.default_rng(5).dirichlet(np.full(6, 3.0), size=6)
-    with pytest.raises(shoal.RangeError, match=r"15 pairs .* 90 likelihoods.* at most 3 .* amplify\(local_epsilon="):
+    with pytest.raises(
+        shoal.errors.RangeError, match=r"15 pairs .* 90 likelihoods.* at most 3 .* amplify\(local_epsilon="
+    ):
         shoal.amplify(MatrixRandomizer(matrix), reports=100)
 
 
@@ -420,7 +423,7 @@ def test_reports_counts_and_schemas_travel() -> None:
     assert set(reports.tolist()) <= {0, 2}
     assert given.from_bytes(given.to_bytes(reports)).tolist() == reports.tolist()
     counts = given.aggregate(reports)
-    assert shoal.Counts.from_bytes(counts.to_bytes()) == counts
+    assert Counts.from_bytes(counts.to_bytes()) == counts
     assert mechanism_of(given.to_dict()) == given
     assert given.to_dict() == {"mechanism": "matrix", "version": 1, "matrix": [[4, 0, 1], [1, 0, 4]]}
     assert given.estimate(counts).frequencies.sum() == pytest.approx(1)

@@ -14,17 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from shoal import (
-    Counts,
-    FileError,
-    ParameterError,
-    ProjectiveGeometryResponse,
-    RandomizedResponse,
-    Simulation,
-    SubsetSelection,
-)
+from shoal import ParameterError, ProjectiveGeometryResponse, RandomizedResponse, Simulation, SubsetSelection
+from shoal.errors import FileError
 from shoal.mechanisms import UnaryEncoding, kinds, mechanism_of
 from shoal.mechanisms.categorical import Categorical
+from shoal.mechanisms.mechanism import Counts
 from tests.exhaustive import amount, representative
 
 MECHANISMS: dict[str, type[Categorical]] = kinds("categories", within=("categories", "local_epsilon"))

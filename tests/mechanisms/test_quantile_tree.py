@@ -11,6 +11,7 @@ import pytest
 
 import shoal
 from shoal.errors import ParameterError, UnreachableError
+from shoal.estimation.distribution_estimate import TreeEstimate
 from shoal.mechanisms import Simulation
 from shoal.pairs import CoverPair, DummyPair
 from shoal.pairs.discrete_laplace import DECAYS
@@ -175,7 +176,7 @@ def test_sums_of_counts_are_those_below_and_have_the_least_noise(tree: shoal.Qua
         assert np.abs(ranges.terms[edge - 1]) @ costs == pytest.approx(ways[edge])
 
 
-def _run(tree: shoal.QuantileTree, values: np.ndarray, seed: int, confidence: float = 0.95) -> shoal.TreeEstimate:
+def _run(tree: shoal.QuantileTree, values: np.ndarray, seed: int, confidence: float = 0.95) -> TreeEstimate:
     coins = Simulation(seed=seed)
     counts = tree.aggregate(tree.randomize(values, simulation=coins))
     return tree.estimate(tree.released(counts, simulation=coins), confidence=confidence)

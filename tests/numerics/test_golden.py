@@ -78,7 +78,7 @@ def test_table_of_bounds_and_limits(row: tuple[int, float, float | None, float, 
     reports, local_epsilon, closed, clones, strong, ternary, binary = row
     sizes: dict[str, Any] = {"reports": reports, "local_epsilon": local_epsilon}
     if closed is None:
-        with pytest.raises(shoal.RangeError):
+        with pytest.raises(shoal.errors.RangeError):
             shoal.amplify(**sizes, bound="clones-closed-form").epsilon(1e-6)
     else:
         assert shoal.amplify(**sizes, bound="clones-closed-form").epsilon(1e-6) == pytest.approx(closed, abs=1e-6)

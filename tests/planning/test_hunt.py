@@ -186,7 +186,7 @@ def test_false_alarms_are_those_of_a_binomial_number(people: int) -> None:
 
 
 def test_plans_that_cannot_be_are_refused() -> None:
-    with pytest.raises(shoal.UnreachableError, match="too few"):
+    with pytest.raises(shoal.errors.UnreachableError, match="too few"):
         hunt(people=100, epsilon=0.1)
     for wrong in ({"bits": 20}, {"bits": 28}, {"first": 24, "bits": 16}, {"order": 6}, {"order": 65_537}, {"step": 5}):
         with pytest.raises(shoal.ParameterError):

@@ -251,7 +251,7 @@ def test_what_is_left_of_a_ledger_is_the_target() -> None:
     assert not ledger.affords(plan.best.curve, times=6, **budget)
     free = shoal.plan(categories=10, reports=100_000, times=5, epsilon=0.5, delta=1e-7)
     assert free.best.error < plan.best.error
-    with pytest.raises(shoal.BudgetError, match="asked for was delta=1e-06"):
+    with pytest.raises(shoal.errors.BudgetError, match="asked for was delta=1e-06"):
         shoal.plan(categories=10, reports=100_000, delta=1e-6, ledger=ledger)
 
 

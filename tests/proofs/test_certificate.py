@@ -47,7 +47,7 @@ def refused(text: str) -> bool:
     """Tell whether a text is refused on reading, or what was read by its proof."""
     try:
         return not Certificate.from_json(text).verify()
-    except shoal.FileError:
+    except shoal.errors.FileError:
         return True
 
 
@@ -128,7 +128,7 @@ def test_numbers_that_people_read_are_compared_digit_for_digit() -> None:
 def test_what_was_edited_is_named() -> None:
     certificate = certificates()[0]
     text = certificate.to_json().replace(f'"epsilon": {certificate.epsilon!r}', '"epsilon": 0.01')
-    with pytest.raises(shoal.DamagedError, match=r"changed after it was written: epsilon;"):
+    with pytest.raises(shoal.errors.DamagedError, match=r"changed after it was written: epsilon;"):
         Certificate.from_json(text)
 
 
@@ -181,9 +181,9 @@ def test_the_sentence_names_everything_that_the_theorem_is_about() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "1", '{"format": "another"}', '{"format": "shoal-certificate-5"}'])
 def test_foreign_certificates_are_refused(text: str) -> None:
-    with pytest.raises(shoal.FormatError, match="not a certificate"):
+    with pytest.raises(shoal.errors.FormatError, match="not a certificate"):
         Certificate.from_json(text)
-    with pytest.raises(shoal.FormatError, match="not a certificate"):
+    with pytest.raises(shoal.errors.FormatError, match="not a certificate"):
         Certificate.from_json("[" * 100_000)
 
 
@@ -196,7 +196,7 @@ def test_foreign_certificates_are_refused(text: str) -> None:
     ],
 )  # fmt: skip
 def test_fields_that_state_no_theorem_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises((shoal.ParameterError, shoal.NoPairError)):
+    with pytest.raises((shoal.ParameterError, shoal.errors.NoPairError)):
         replace(certificates()[3], **change)
 
 
@@ -224,12 +224,12 @@ def test_two_categories_with_the_same_outputs_are_no_design() -> None:
 
 
 def test_an_infinite_epsilon_is_not_proved() -> None:
-    with pytest.raises(shoal.UnreachableError, match="no finite epsilon"):
+    with pytest.raises(shoal.errors.UnreachableError, match="no finite epsilon"):
         shoal.amplify(shoal.Gaussian(deviation=1), reports=100).certify(delta=0.0)
 
 
 def test_a_long_text_is_not_even_read() -> None:
-    with pytest.raises(shoal.FormatError, match=r"200,001 characters"):
+    with pytest.raises(shoal.errors.FormatError, match=r"200,001 characters"):
         Certificate.from_json(" " * (MOST_BYTES + 1))
 
 

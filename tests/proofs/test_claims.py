@@ -67,7 +67,7 @@ def test_tables_with_many_pairs_are_proved_to_a_millionth(reports: int, delta: f
 def test_a_proof_that_takes_too_much_work_is_given_up_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.proofs.certificate.limited", lambda _: limited(1_000))
     curve = shoal.amplify(shoal.RandomizedResponse(categories=5, local_epsilon=1), reports=10**6)
-    with pytest.raises(shoal.UnreachableError, match="more work or memory to prove than a certificate may"):
+    with pytest.raises(shoal.errors.UnreachableError, match="more work or memory to prove than a certificate may"):
         curve.certify(delta=1e-6)
 
 
@@ -161,7 +161,7 @@ def test_claims_come_back_from_their_plain_values() -> None:
     ],
 )  # fmt: skip
 def test_claims_that_state_nothing_are_refused(make: Any, match: str) -> None:
-    with pytest.raises((shoal.ParameterError, shoal.FormatError), match=match):
+    with pytest.raises((shoal.ParameterError, shoal.errors.FormatError), match=match):
         make()
 
 
@@ -221,8 +221,8 @@ def test_a_claim_without_a_name_of_its_own_is_not_certified() -> None:
         """The same name, and other numbers."""
 
     claim = Rarer(1000, 1.0, 0.0, "clones")
-    with pytest.raises(shoal.NoPairError, match="own class has a name"):
+    with pytest.raises(shoal.errors.NoPairError, match="own class has a name"):
         shoal.Certificate.prove(claim, epsilon=0.5, delta=1e-2)
     certificate = shoal.Certificate.prove(CloneClaim(1000, 1.0, 0.0, "clones"), epsilon=0.5, delta=1e-2)
-    with pytest.raises(shoal.NoPairError):
+    with pytest.raises(shoal.errors.NoPairError):
         replace(certificate, claim=claim)

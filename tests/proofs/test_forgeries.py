@@ -95,7 +95,7 @@ def forged(claim: dict[str, Any], epsilon: float, delta: float, *, times: int = 
 def test_parts_of_a_proof_are_not_certificates(name: str, times: int) -> None:
     """One direction of a pair, and the pair of Theorem G without its charges, have no name that a file could use."""
     text = forged(*_FORGED[name], times=times)
-    with pytest.raises(shoal.FormatError, match=r"no claim is called|larger than the least"):
+    with pytest.raises(shoal.errors.FormatError, match=r"no claim is called|larger than the least"):
         shoal.Certificate.from_json(text)
     section = Section("What is proved", (Statement("proved", "ε = 0.0010006 holds."),))
     page = Review("A page", shoal.__version__, (section,), (text,)).to_html()
@@ -113,7 +113,7 @@ def test_parts_of_a_proof_are_not_certificates(name: str, times: int) -> None:
     ids=lambda pair: type(pair).__name__,
 )
 def test_no_certificate_is_of_a_pair(pair: Any) -> None:
-    with pytest.raises(shoal.NoPairError, match="whose own class has a name"):
+    with pytest.raises(shoal.errors.NoPairError, match="whose own class has a name"):
         shoal.Certificate(
             claim=pair, epsilon=0.9, delta=1e-6, printed_epsilon=0.9, proven_delta=1e-6,
             witness={"fineness": 0.01, "from": 0.9},
@@ -132,7 +132,9 @@ def test_every_claim_that_a_file_can_name_is_about_both_directions() -> None:
 
 def test_certificates_of_earlier_formats_are_refused() -> None:
     text = shoal.amplify(local_epsilon=1, reports=100).certify(delta=1e-3).to_json()
-    with pytest.raises(shoal.FormatError, match="shoal-certificate-4, of an earlier shoal, which is not trusted"):
+    with pytest.raises(
+        shoal.errors.FormatError, match="shoal-certificate-4, of an earlier shoal, which is not trusted"
+    ):
         shoal.Certificate.from_json(text.replace("shoal-certificate-5", "shoal-certificate-4"))
 
 

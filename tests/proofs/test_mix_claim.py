@@ -126,7 +126,7 @@ def test_certificates(mechanism: shoal.SplitAndMix, delta: float) -> None:
     for name in ("honest", "messages", "modulus", "decay", "steps"):
         content = json.loads(text)
         content["claim"][name] += 1
-        with pytest.raises((shoal.DamagedError, shoal.FormatError)):
+        with pytest.raises((shoal.errors.DamagedError, shoal.errors.FormatError)):
             shoal.Certificate.from_json(json.dumps(content))
 
 
@@ -179,5 +179,5 @@ def test_rounds_with_every_other_kind_are_proved() -> None:
     read = shoal.Ledger.from_json(json.dumps(ledger.to_dict()))
     assert read.spent(1e-5) == ledger.spent(1e-5) < 3
     assert curve.to_dp_accounting().get_epsilon_for_delta(1e-6) == pytest.approx(curve.epsilon(1e-6), rel=1e-3)
-    with pytest.raises(shoal.NoPairError, match="Rényi"):
+    with pytest.raises(shoal.errors.NoPairError, match="Rényi"):
         curve.renyi(2)

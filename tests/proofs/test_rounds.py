@@ -141,20 +141,20 @@ def test_witnesses_of_compositions_are_checked() -> None:
     ],
 )
 def test_compositions_of_nothing_are_refused(content: dict[str, Any]) -> None:
-    with pytest.raises((shoal.ParameterError, shoal.FormatError, TypeError)):
+    with pytest.raises((shoal.ParameterError, shoal.errors.FormatError, TypeError)):
         RoundsClaim.of_dict(content)
 
 
 def test_rounds_without_a_proof_say_which() -> None:
     curve = shoal.amplify(local_epsilon=0.5, reports=10**6, bound="clones-closed-form")
-    with pytest.raises(shoal.NoPairError, match="one of the rounds has no proof"):
+    with pytest.raises(shoal.errors.NoPairError, match="one of the rounds has no proof"):
         curve.repeated(10, method="advanced").certify(delta=1e-6)
 
 
 @pytest.mark.slow
 def test_ledgers_are_proved() -> None:
     book = shoal.Ledger()
-    with pytest.raises(shoal.NoPairError, match="empty ledger"):
+    with pytest.raises(shoal.errors.NoPairError, match="empty ledger"):
         book.certify(1e-6)
     for reports in (10_000, 20_000, 10_000):
         book.record(shoal.amplify(local_epsilon=1, reports=reports))

@@ -244,13 +244,13 @@ def test_ends_of_balls_are_above_them() -> None:
 def test_work_is_limited() -> None:
     with limited(100):
         spend(60)
-        with limited(10), pytest.raises(shoal.RangeError, match="more work"):
+        with limited(10), pytest.raises(shoal.errors.RangeError, match="more work"):
             spend(11)
         spend(29)  # the inner block has spent eleven
-        with limited(10), pytest.raises(shoal.RangeError, match="more work"):
+        with limited(10), pytest.raises(shoal.errors.RangeError, match="more work"):
             spend(1)
-        with pytest.raises(shoal.RangeError):
+        with pytest.raises(shoal.errors.RangeError):
             spend(1)
     values, probabilities = [Fraction(3), Fraction(-5)], [Fraction(1, 5)] * 2
-    with limited(50), precision(128), pytest.raises(shoal.RangeError):
+    with limited(50), precision(128), pytest.raises(shoal.errors.RangeError):
         inverted(summand(values, probabilities), 10, fineness=1e-3)

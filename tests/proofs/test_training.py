@@ -105,7 +105,7 @@ def test_a_sampler_of_ones_own_says_why_not() -> None:
     result = guarantee(Run(examples=100, noise_multiplier=3, sampling="fixed-order"), delta=1e-5)
     run = replace(result.run)
     object.__setattr__(run, "sampling", "mine")
-    with pytest.raises((shoal.NoPairError, shoal.ParameterError)):
+    with pytest.raises((shoal.errors.NoPairError, shoal.ParameterError)):
         replace(result, run=run).certify()
 
 

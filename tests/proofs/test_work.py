@@ -64,7 +64,7 @@ def test_all_certificates_of_a_review_share_one_limit(monkeypatch: pytest.Monkey
 
 
 def test_more_bits_cost_more() -> None:
-    with precision(320), limited(10), pytest.raises(shoal.RangeError, match="more work"):
+    with precision(320), limited(10), pytest.raises(shoal.errors.RangeError, match="more work"):
         spend(6)
     with precision(64), limited(10):
         spend(10)
@@ -77,7 +77,7 @@ def test_memory_is_limited_and_caches_leave_some_of_it() -> None:
                 keep(1_500_000)
         assert room(1_500_000)
         assert not room(1_500_000)
-        with pytest.raises(shoal.RangeError, match="more memory"):
+        with pytest.raises(shoal.errors.RangeError, match="more memory"):
             keep(1_500_000)
 
 

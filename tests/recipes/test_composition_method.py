@@ -58,7 +58,7 @@ curve = shoal.amplify(local_epsilon=1.5, reports=1000)
 both = shoal.compose([(curve, 3), shoal.amplify(local_epsilon=1, reports=500)], method="basic")
 try:
     refusal = both.epsilon_bracket(1e-6)
-except shoal.NoPairError as error:
+except shoal.errors.NoPairError as error:
     refusal = str(error)
 print(json.dumps({
     "epsilon": both.epsilon(1e-6),

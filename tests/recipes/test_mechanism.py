@@ -19,6 +19,7 @@ from shoal.collect.counting import SealedRound
 from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.task import Task
 from shoal.mechanisms import Simulation, mechanism_of
+from shoal.mechanisms.mechanism import Counts
 from shoal.pairs import registry
 from shoal.pairs.registry import PlainRandomizer
 from tests.cli.commands import facts_of, refused, run
@@ -149,7 +150,7 @@ def test_its_schema_comes_back(toys: Any) -> None:
         assert schema["mechanism"] == made.name and schema["version"] == 1
         assert mechanism_of(schema) == made
         counts = made.aggregate(made.randomize([1, 0, 1]))
-        assert shoal.Counts.from_bytes(counts.to_bytes()) == counts
+        assert Counts.from_bytes(counts.to_bytes()) == counts
 
 
 @pytest.mark.slow

@@ -122,7 +122,7 @@ def test_one_file_answers_every_question(toys: ModuleType, reports: int, local_e
 def test_a_name_belongs_to_one_pair(toys: ModuleType) -> None:
     with pytest.raises(shoal.ParameterError, match="belongs to TernaryPair already"):
         type("Other", (Pair,), {}, name="ternary-pair")
-    with pytest.raises(shoal.FormatError, match="import the module that defines it"):
+    with pytest.raises(shoal.errors.FormatError, match="import the module that defines it"):
         Pair.from_dict({"name": "quaternary-pair", "reports": 5})
-    with pytest.raises(shoal.FormatError, match="not the parameters of ternary-pair"):
+    with pytest.raises(shoal.errors.FormatError, match="not the parameters of ternary-pair"):
         Pair.from_dict({"name": "ternary-pair", "reports": 5})

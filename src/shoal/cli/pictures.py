@@ -12,6 +12,7 @@ import numpy as np
 
 import shoal
 from shoal.charts.svg_chart import Chart
+from shoal.curve import BoundTable, Comparison
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError
 
@@ -40,12 +41,12 @@ def check_plot(path: Path | None) -> None:
         raise ParameterError(f"plot must be in a folder that exists, got {str(path)!r}; make the folder first", "plot")
 
 
-def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | shoal.Comparison], delta: float) -> Path | None:
+def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | Comparison], delta: float) -> Path | None:
     """Draw ε against δ into this file, if there is one, and return its path."""
     if path is None:
         return None
     check_plot(path)
-    if isinstance(curves, shoal.BoundTable):
+    if isinstance(curves, BoundTable):
         return save_plot(path, curves.chart())
     first = next(curve for curve in curves if isinstance(curve, shoal.PrivacyCurve))
     if first.local_epsilon == 0:
