@@ -2,6 +2,7 @@
 #   make demo        sets up a small environment, and runs the main job: about a minute
 #   make quick       checks without running, and the fast tests, after each change: less than a minute
 #   make test        every check and every test, before a pull request: less than 15 minutes on two cores
+#   make test AREA=collect  the tests of one area: accounting, data, training, collect or interfaces
 #   make exhaustive  the same tests with all points of their grids, before a release: about three times as long
 #   make docs        builds the site into site/, without a network
 PYTHON ?= python3
@@ -78,8 +79,18 @@ test: .venv/ready
 	@for what in "$(NO_JAVA)" "$(NO_POSTGRES)" "$(NO_CHROMIUM)"; do [ -z "$$what" ] || echo "Left out: $$what"; done
 	@$(MAKE) --no-print-directory --jobs 2 lint all-tests
 
+# `make test AREA=collect` runs the tests of one area, in a quarter of the time.
+AREAS := accounting data training collect interfaces
+IN_accounting := amplification answers calibration composition numerics oracles pairs proofs
+IN_data := estimation files mechanisms planning
+IN_training := sgd interop
+IN_collect := collect
+IN_interfaces := charts cli docs examples figures questions recipes review web test_*.py
+AREA ?=
+$(if $(AREA),$(if $(filter $(AREA),$(AREAS)),,$(error There is no area "$(AREA)", only: $(AREAS))))
+
 all-tests: .venv/ready
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses auto $(wildcard $(addprefix src/shoal/,$(IN_$(AREA))) $(addprefix tests/,$(IN_$(AREA))))
 
 # The same tests: tests/exhaustive.py says what the variable changes.
 exhaustive: export SHOAL_EXHAUSTIVE := 1

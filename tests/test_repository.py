@@ -141,3 +141,12 @@ def test_only_the_version_can_be_a_tag(tag: str, code: int, tmp_path: Path) -> N
     assert subprocess.run(command, cwd=_ROOT, capture_output=True, check=False).returncode == code
     changelog.write_text("# Changelog\n\n## [Unreleased]\n")
     assert subprocess.run(command, cwd=_ROOT, capture_output=True, check=False).returncode == 2
+
+
+def test_every_folder_of_tests_is_in_one_area() -> None:
+    """`make test AREA=…` leaves out no test, if it is run for all areas."""
+    listed = re.findall(r"(?m)^IN_\w+ := (.*)$", (_ROOT / "Makefile").read_text(encoding="utf-8"))
+    folders = [name for line in listed for name in line.split()]
+    having_tests = {path.parent.name for path in (_ROOT / "tests").glob("*/test_*.py")}
+    having_tests |= {path.parents[1].name for path in (_ROOT / "tests").glob("*/*/test_*.py")}
+    assert sorted(folders) == sorted({*having_tests, "test_*.py"})

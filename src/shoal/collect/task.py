@@ -13,9 +13,10 @@ from unicodedata import category, normalize
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-import shoal
+from shoal.amplification.amplify import amplify
 from shoal.checks import known, positive, probability, whole
 from shoal.collect.kinds import FORMAT, RoundKind, kind_of, kinds
+from shoal.curve import PrivacyCurve
 from shoal.errors import DamagedError, ForgedError, FormatError, ParameterError, ShoalError, StorageError
 from shoal.files.memory_limits import categorical
 from shoal.files.names import Names
@@ -189,9 +190,9 @@ class Task:
                 f"{self.epsilon_limit!r} at delta={self.delta!r}: {_advice(self)}"
             )
 
-    def central(self, valid: int) -> "shoal.PrivacyCurve":
+    def central(self, valid: int) -> "PrivacyCurve":
         """Return the guarantee of a round with this many valid reports, of which `fakes` hide nobody."""
-        return shoal.amplify(self.mechanism, reports=max(valid - self.fakes, 1))
+        return amplify(self.mechanism, reports=max(valid - self.fakes, 1))
 
     @property
     def several(self) -> bool:

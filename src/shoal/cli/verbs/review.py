@@ -150,7 +150,7 @@ def _made(
     """Return the review of what was given."""
     if task is not None:
         from shoal.collect.task import Task
-        from shoal.collect.task_review import task_review
+        from shoal.review.task_review import task_review
 
         return task_review(Task.read(task), title=title)
     if ledger is not None:

@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import shoal
+from shoal.amplification.amplify import amplify
+from shoal.calibration import calibrate
+from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, UnreachableError
 from shoal.estimation.estimate import Estimate
@@ -144,18 +146,18 @@ class RoundKind:
         epsilon, delta : float
             What is to be kept.
         """
-        return int(shoal.calibrate(mechanism, epsilon=epsilon, delta=delta).reports)
+        return int(calibrate(mechanism, epsilon=epsilon, delta=delta).reports)
 
     def composed(self, task: "Task", rounds: int) -> float | None:
         """Return the ε of `rounds` rounds at the task's δ, each with the minimum of reports; None if there is none."""
         # By the clones, at once: the blanket of the mechanism would take seconds for a few percent.
         least = max(task.minimum - task.fakes, 1)
-        one_round = shoal.amplify(local_epsilon=task.mechanism.local_epsilon, reports=least)
+        one_round = amplify(local_epsilon=task.mechanism.local_epsilon, reports=least)
         return float(one_round.repeated(rounds).epsilon(task.delta))
 
-    def reviewed(self, task: "Task", reports: int) -> "shoal.PrivacyCurve":
+    def reviewed(self, task: "Task", reports: int) -> "PrivacyCurve":
         """Return the guarantee that a review is about, for `reports` reports that hide each other."""
-        return shoal.amplify(task.mechanism, reports=reports)
+        return amplify(task.mechanism, reports=reports)
 
     def runs(self, task: "Task") -> str:
         """Return a sentence on who runs which mechanism, for a review; empty if each person runs it."""
@@ -266,7 +268,7 @@ class Bundles(RoundKind, mechanism=Bundled):
         """
 
         def kept(people: int) -> bool:
-            return bool(shoal.amplify(mechanism, reports=people).epsilon(delta) <= epsilon)
+            return bool(amplify(mechanism, reports=people).epsilon(delta) <= epsilon)
 
         # More people tell less: the covers of one more are post-processing, and dummies do not depend on them.
         enough = 1

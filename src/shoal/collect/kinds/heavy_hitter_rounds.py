@@ -22,8 +22,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-import shoal
 from shoal.collect.kinds import Bundles
+from shoal.curve import PrivacyCurve
 from shoal.errors import CollectError, DamagedError, ForgedError, FormatError, ParameterError
 from shoal.estimation.estimate import Estimate
 from shoal.mechanisms import Categorical
@@ -164,7 +164,7 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
             raise ParameterError("the mechanism of the task is not the one that stands for every round of its hunt")
         return plan
 
-    def reviewed(self, task: "Task", reports: int) -> "shoal.PrivacyCurve":
+    def reviewed(self, task: "Task", reports: int) -> "PrivacyCurve":
         """Return the guarantee of all rounds together, for `reports` reports that hide each other in each round."""
         return self.planned(task.mechanism, reports).curve
 

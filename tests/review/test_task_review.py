@@ -9,8 +9,8 @@ import pytest
 import shoal
 from shoal.cli import main
 from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
-from shoal.collect.task_review import task_review
 from shoal.digits import rounded_up
+from shoal.review.task_review import task_review
 from tests.collect.world import (
     World,
     make_covered_world,
