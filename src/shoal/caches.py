@@ -1,4 +1,4 @@
-"""What earlier questions computed is remembered; a server or a notebook may want the memory back."""
+"""One call forgets all that earlier questions computed."""
 
 import sys
 
