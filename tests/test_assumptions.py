@@ -25,6 +25,7 @@ _ALLOWED = {
     ("collect/kinds/heavy_hitter_rounds.py", "_FORMAT"): "the name of a file format",
     ("collect/sqlite_connection.py", "_NOISE"): "shortens what SQLite says, for people",
     ("collect/task.py", "SUITE"): "the name of a cipher suite",
+    ("questions/copied_code.py", "'from '"): "a statement of Python",
     ("review/review_document.py", "re.compile"): "a tag of HTML",
     ("review/review_document.py", "BLOCK"): "a tag of HTML",
 }

@@ -7,7 +7,7 @@ import shoal
 
 
 def _remembered() -> dict[str, int]:
-    caches = [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]
+    caches = [each for each in gc.get_objects() if type(each) is _lru_cache_wrapper]
     named = {f"{each.__module__}.{each.__qualname__}": each.cache_info().currsize for each in caches}
     return {name: size for name, size in named.items() if name.startswith("shoal.") and size}
 

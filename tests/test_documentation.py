@@ -30,10 +30,10 @@ def _texts(tree: ast.AST) -> list[ast.Constant]:
 @pytest.mark.slow
 def test_no_message_names_a_file() -> None:
     assert len(_texts(ast.parse('"""docs/a.md"""\nf("docs/b.md", proof="docs/c.md")\nx = f"{1} docs/d.md"'))) == 2
-    words = _SOURCE / "statements.py"  # of certificates, which are printed by `linked`, too
+    words = _SOURCE / "assumptions.py"  # of certificates, which are printed by `linked`, too
     pages = [path for path in _SOURCE.rglob("*.py") if path not in (words, _SOURCE / "documentation.py")]
     named = {path.name: [node.value for node in _texts(ast.parse(path.read_text()))] for path in pages}
-    allowed = {"loss_accountant.py", "bounds.py", "clones.py", "group_privacy.py", "privacy_filter.py"}
+    allowed = {"loss_accountant.py", "bounds.py", "clones.py", "group_privacy.py", "budget.py"}
     assert {name for name, texts in named.items() if texts} <= allowed, named
 
 

@@ -58,7 +58,7 @@ def simulate() -> None:
 if __name__ == "__main__":
     simulate()
     sys.argv = sys.argv[1:]
-    if os.path.exists(sys.argv[0]):
+    if os.path.isfile(sys.argv[0]):
         runpy.run_path(sys.argv[0], run_name="__main__")
     else:
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

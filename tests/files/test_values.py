@@ -339,14 +339,14 @@ def test_memory_stays_small(many: Path) -> None:
         from pathlib import Path
         import shoal
         from shoal import shuffling
-        from shoal.planning import count_file, names, report_file, values
+        from shoal.files import column_values, count_file, names, report_file
         folder = Path(sys.argv[1])
         known = names.Names.parsed(str(folder / "names.txt"))
         mechanism = shoal.HadamardResponse(categories=500, local_epsilon=2)
         import pyarrow.compute, pyarrow.parquet
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         parts = (mechanism.to_bytes(mechanism.randomize(part))
-                 for part in values.values(folder / "data.parquet", "color", known))
+                 for part in column_values.values(folder / "data.parquet", "color", known))
         report_file.write_reports(folder / "a.shoal", mechanism, known, parts, inputs=[])
         shuffling.shuffle([folder / "a.shoal"], folder / "b.shoal", bucket_records=200_000)
         counts = count_file.aggregated([folder / "b.shoal"]).counts

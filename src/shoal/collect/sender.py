@@ -370,14 +370,15 @@ def _category(task: Task, value: str | int) -> int:
     )
 
 
-def refusal(url: str, answer: Answer, again: str = _AGAIN) -> CollectError:
-    """Return the error to raise if a shuffler refuses; `again` says what happens when the command is repeated."""
+def refusal(url: str, answer: Answer, *, dummies: bool = False) -> CollectError:
+    """Return the error to raise if a shuffler refuses a report, or the dummies of a helper."""
     reason = answer.problem()
     if answer.status in (408, *_BUSY) or "retry-after" in answer.headers:
         wait = answer.headers.get("retry-after", "")
         pause = f"in {wait} seconds" if wait.isdigit() else "later"
+        again = _DUMMIES_AGAIN if dummies else _AGAIN
         return TryAgainError(f"{url} can't take it now: {reason}. {pause.capitalize()}, {again}")
-    if answer.status == 401 and again == _AGAIN:  # helpers have keys, and no tokens
+    if answer.status == 401 and not dummies:  # helpers have keys, and no tokens
         return CollectError(
             f"{url} wants a token that it knows: {reason}. Give the file that holds yours as --token-file"
         )
@@ -472,12 +473,12 @@ class Helper:
         if answer.status == 201 or final:
             self._state.write(replace(kept, dummies=None))
         if answer.status != 201:
-            raise refusal(self.connection.url, answer, _DUMMIES_AGAIN)
+            raise refusal(self.connection.url, answer, dummies=True)
 
     def _waiting(self) -> list[int]:
         answer = self._asked("GET", "/dummies", ASKING, b"")
         if answer.status != 200:
-            raise refusal(self.connection.url, answer, _DUMMIES_AGAIN)
+            raise refusal(self.connection.url, answer, dummies=True)
         rounds = answer.member("rounds")
         if not isinstance(rounds, list) or not all(type(one) is int and 0 < one < _LARGEST_ROUND for one in rounds):
             raise CollectError(f"{self.connection.url} does not say which rounds wait for dummies; is it a shuffler?")
