@@ -15,6 +15,8 @@ __all__ = ["PublicName", "packages", "public_names"]
 
 _INTERNAL = {"shoal.cli", "shoal.collect.stores"}
 """Packages whose names are not for others: the command line has its own pages."""
+_MODULES = ["auditing", "catalogue", "curve", "errors", "lower_limit", "privacy_profile", "questions", "sweeps"]
+"""Modules whose names are public without being names of a package."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def packages() -> list[str]:
     for module in pkgutil.walk_packages(shoal.__path__, "shoal."):
         if module.ispkg and module.name not in _INTERNAL and getattr(import_module(module.name), "__all__", None):
             found.append(module.name)
-    return sorted([*found, "shoal.questions"], key=lambda name: (name.count("."), name))
+    return sorted([*found, *(f"shoal.{name}" for name in _MODULES)], key=lambda name: (name.count("."), name))
 
 
 @cache
