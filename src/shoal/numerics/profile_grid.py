@@ -27,17 +27,9 @@ from shoal.numerics.summand import Summand, Tilted
 from shoal.rounding import slack, up
 
 __all__ = [
-    "Brackets",
-    "DeltaGrid",
-    "Mesh",
-    "distribution_brackets",
-    "dominated",
-    "dominating",
-    "each",
-    "grid_of",
-    "remembered",
-    "short",
-]
+    "Brackets", "DeltaGrid", "Mesh", "distribution_brackets", "dominated", "dominating", "each",
+    "grid_of", "remembered", "short",
+]  # fmt: skip
 
 _MOST_POINTS = 1 << 20
 """The largest number of grid points: multiples of a step of 32 bits up to there are float64."""
