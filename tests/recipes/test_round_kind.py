@@ -14,6 +14,7 @@ import pytest
 import shoal.collect
 from shoal.collect import kinds
 from shoal.collect.analyst import Analyst
+from shoal.collect.kinds.dummy_rounds import DummyRounds
 from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
@@ -77,7 +78,9 @@ def test_its_own_fields_are_checked(tmp_path: Path) -> None:
 def test_a_kind_that_does_not_fit_the_mechanism_is_refused(tmp_path: Path) -> None:
     """Bundles need rounds that count people apart from messages, and other mechanisms need rounds that do not."""
     plain, covered = make_exact_world(tmp_path / "plain").task, make_covered_world(tmp_path / "covered").task
-    for task, kind in ((plain, kinds.Bundles()), (covered, kinds.RoundKind())):
+    # Rounds with dummies for other mechanisms would state a protection by dummies that nobody adds.
+    misfits = ((plain, kinds.Bundles()), (covered, kinds.RoundKind()), (covered, DummyRounds()), (plain, DummyRounds()))
+    for task, kind in misfits:
         with pytest.raises(ParameterError, match="does not fit rounds of the kind"):
             replace(task, kind=kind)
 

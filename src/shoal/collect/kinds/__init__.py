@@ -73,6 +73,8 @@ class RoundKind:
     format: ClassVar[str] = FORMAT
     fields: ClassVar[Fields] = {}
     """The extra fields of the task file."""
+    mechanism: ClassVar[type] = Categorical
+    """The class of the mechanisms that such rounds can collect."""
     several: ClassVar[bool] = False
     """Whether a batch may have more messages than people."""
     relies_on_others: ClassVar[bool] = True
@@ -91,6 +93,7 @@ class RoundKind:
             cls.format, cls.fields = format, fields
             RoundKind.formats[format] = cls
         if mechanism is not None:
+            cls.mechanism = mechanism
             RoundKind.of_mechanism[mechanism] = cls
 
     # The task file.
@@ -106,9 +109,11 @@ class RoundKind:
 
     def check(self, task: "Task") -> None:
         """Raise `ParameterError` if a task cannot be collected safely in such rounds."""
-        needed = kind_of(task.mechanism)
-        if not isinstance(self, type(needed)) or self.several != needed.several:
-            raise ParameterError(f"{task.mechanism!r} does not fit rounds of the kind {type(self).__name__}")
+        needed = type(kind_of(task.mechanism))
+        if not isinstance(task.mechanism, self.mechanism) or not isinstance(self, needed):
+            raise ParameterError(
+                f"{task.mechanism!r} does not fit rounds of the kind {type(self).__name__}; it needs {needed.__name__}"
+            )
 
     def plan(self, task: "Task") -> "Hunt | None":
         """Return the plan of all rounds together, if they are fixed together."""

@@ -67,15 +67,15 @@ class DummyRounds(Bundles, format="shoal task 2", fields={"helper_keys": list}, 
 
     def check(self, task: "Task") -> None:
         """Raise `ParameterError` for too many dummies, and for keys that do not fit or that two parties would share."""
+        super().check(task)
         mechanism: Any = task.mechanism
-        wanted, named = getattr(mechanism, "helpers", 0), len(self.keys)
+        wanted, named = mechanism.helpers, len(self.keys)
         if named > _MOST_HELPERS or not max(wanted - 1, 0) <= named <= wanted:
             helpers = f"the public keys of {wanted} helpers, or of {wanted - 1} if the shuffler is one of them"
             raise ParameterError(
-                f"{named} helper_keys do not fit {mechanism!r}: it takes {helpers if wanted else 'none'}, and "
+                f"{named} helper_keys do not fit {mechanism!r}: it takes {helpers}, and "
                 f"{_MOST_HELPERS} at most; `shoal keygen helper` makes one"
             )
-        super().check(task)
         if mechanism.added > _MOST_DUMMIES:
             raise ParameterError(
                 f"{mechanism.added:,} dummies a round are more than the {_MOST_DUMMIES:,} that a shuffler seals at "
