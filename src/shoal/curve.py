@@ -164,8 +164,6 @@ class PrivacyCurve(_Curve):
         What each person runs, where it is known.
     parts : tuple of tuple of (PrivacyCurve, int)
         Of a composition, its different rounds and how many there are of each.
-    limit : callable, optional
-        The function that returns `lower`.
 
     Examples
     --------
@@ -179,7 +177,7 @@ class PrivacyCurve(_Curve):
 
     randomizer: Randomizer | None = field(default=None, hash=False)
     parts: "tuple[tuple[PrivacyCurve, int], ...]" = ()
-    limit: Callable[[], LowerBound | None] | None = field(default=None, repr=False, compare=False)
+    _lower: Callable[[], LowerBound | None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def _title(self) -> str:
@@ -188,7 +186,7 @@ class PrivacyCurve(_Curve):
     @cached_property
     def lower(self) -> LowerBound | None:
         """What no bound can beat, where it is known; computed when it is first asked for."""
-        return None if self.limit is None else self.limit()
+        return None if self._lower is None else self._lower()
 
     @property
     def proven(self) -> bool:

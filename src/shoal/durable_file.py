@@ -84,14 +84,9 @@ def cleaned_up() -> Iterator[None]:
 def new_file(path: Path, *, replaces: Path | None = None, mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a file that was not there; it is on the disk when the block ends, or removed if there was an error.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    replaces : Path, optional
-        The name that it gets when it is on the disk; a file of this name is replaced, all at once.
-    mode : int, optional
-        Who may read and write it; if not given, as the file that it replaces, with the same owner.
+    On the disk it gets the name `replaces`, where that is given; a file of this name is replaced,
+    all at once. Without a `mode` the same users may read and write it as the file that it replaces,
+    and it has the same owner.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     for name in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW"):
@@ -146,14 +141,8 @@ def settle(folder: Path) -> None:
 def whole_file(path: Path, *, inputs: Iterable[Path] = (), mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a file that replaces this one, at once and for good, if all goes well, and is removed otherwise.
 
-    Parameters
-    ----------
-    path : Path
-        The file; what it holds already is kept until the new one is complete.
-    inputs : iterable of Path
-        Files that it must not replace.
-    mode : int, optional
-        Who may read and write it, such as 0o600; otherwise, whoever may already.
+    The old content is kept until the new one is complete. None of `inputs` may be replaced. Without
+    a `mode`, such as 0o600, permissions stay as they are.
     """
     check_output(path, inputs)
     target = Path(os.path.realpath(path))
@@ -200,24 +189,11 @@ else:
 
 @contextmanager
 def locked(path: Path, *, mode: int = 0o666) -> Iterator[None]:
-    """Keep everybody else who locks this file out of this block.
+    """Keep every other process that locks this file out of this block.
 
-    The file is created if it does not exist, and stays behind, empty: deleting it while a process works would let
-    another one in. `OSError` is raised if it cannot be opened or locked.
-
-    Parameters
-    ----------
-    path : Path
-        The file; a symbolic link is refused.
-    mode : int
-        Who may lock it, if it is created now.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / "lock"):
-    ...     os.listdir(folder)
-    ['lock']
+    The file is created with this `mode` if it does not exist, and stays behind, empty: deleting it
+    while a process works would let another one in. `OSError` is raised if it cannot be opened or
+    locked, or is a symbolic link.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     if not hasattr(os, "O_NOFOLLOW") and path.is_symlink():  # the flag refuses a link even if it comes meanwhile

@@ -17,18 +17,8 @@ __all__ = ["gather", "lazy_names"]
 def lazy_names(package: str, *, extra: str | None = None) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that imports its public names for type checkers only.
 
-    Parameters
-    ----------
-    package : str
-        The name of the package. A public name that equals that of a submodule would be hidden by it.
-    extra : str, optional
-        What to install where a name needs a library that is not there; `MissingExtraError` says so.
-
-    Examples
-    --------
-    >>> load, names = lazy_names("shoal")
-    >>> load("ShoalError"), "amplify" in names()
-    (<class 'shoal.errors.ShoalError'>, True)
+    A public name that equals that of a submodule would be hidden by it. Where a name needs a
+    library that is not there, `MissingExtraError` says to install `extra`.
     """
 
     def load(name: str) -> object:
@@ -69,22 +59,7 @@ def _homes(package: str) -> dict[str, str]:
 
 
 def gather(folder: str, *, suffix: str = "") -> None:
-    """Import the files of a package whose names have this suffix, so that they register what they have.
-
-    Parameters
-    ----------
-    folder : str
-        The name of the package.
-    suffix : str
-        How the names of the files end; all of them are imported if it is empty.
-
-    Examples
-    --------
-    >>> gather("shoal.proofs", suffix="_claim")
-    >>> import sys
-    >>> "shoal.proofs.clone_claim" in sys.modules
-    True
-    """
+    """Import the files of a package whose names have this suffix, so that they register what they have."""
     for module in iter_modules(import_module(folder).__path__):
         if module.name.endswith(suffix):
             import_module(f"{folder}.{module.name}")

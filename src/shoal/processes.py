@@ -37,32 +37,17 @@ def shared(
     patience: float | None = None,
     alone_if_broken: bool = True,
 ) -> Generator[_Result, None, None]:
-    """Yield what a function makes of each item, in order, with a progress bar.
+    """Yield what a function makes of each item, in order, with a progress bar that says `label`.
 
-    This process works as well, and does not wait while the others start. They are started anew, since a fork would copy
-    whatever locks other threads hold; so a script needs ``if __name__ == "__main__":`` around what it does. They end
-    with this one, however it ends.
+    This process works as well, as one of `processes`, and does not wait while the others start.
+    They are started anew, since a fork would copy whatever locks other threads hold; so a script
+    needs ``if __name__ == "__main__":`` around what it does. They end with this one, however it
+    ends. The function is sent to each process once; what it holds goes through memory, never to a
+    disk.
 
-    Parameters
-    ----------
-    function : callable
-        Is sent to each process once; what it holds goes through memory, never to a disk.
-    items : sequence
-        What it is called with.
-    processes : int
-        How many work, this one included.
-    label : object
-        What the progress bar says.
-    patience : float, optional
-        Of the progress bar, in seconds.
-    alone_if_broken : bool
-        Whether this process goes on alone if another can't be started, or has died; if not, `BrokenProcessPool` is
-        raised in that case.
-
-    Examples
-    --------
-    >>> list(shared(abs, [-2, 3, -4], processes=1, label="absolute values"))
-    [2, 3, 4]
+    `patience` is that of the progress bar, in seconds. With `alone_if_broken` this process goes on
+    alone if another can't be started, or has died; if not, `BrokenProcessPool` is raised in that
+    case.
     """
     results = _results(function, items, min(processes, len(items)) - 1, alone_if_broken)
     with closing(results):

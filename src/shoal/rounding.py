@@ -22,33 +22,15 @@ Number = TypeVar("Number", float, NDArray[np.float64])
 
 
 def slack(roundings: float) -> float:
-    """Return what this many roundings change at most, relatively.
-
-    Examples
-    --------
-    >>> slack(8) == 2.0**-50
-    True
-    """
+    """Return what this many roundings change at most, relatively."""
     return roundings * UNIT
 
 
 def up(value: Number, *, roundings: float) -> Number:
-    """Return the value, enlarged by what this many roundings change at most.
-
-    Examples
-    --------
-    >>> up(1.0, roundings=8) == 1 + 2.0**-50
-    True
-    """
+    """Return the value, enlarged by what this many roundings change at most."""
     return value * (1 + roundings * UNIT)
 
 
 def down(value: Number, *, roundings: float) -> Number:
-    """Return the value, reduced by what this many roundings change at most.
-
-    Examples
-    --------
-    >>> down(1.0, roundings=8) == 1 - 2.0**-50
-    True
-    """
+    """Return the value, reduced by what this many roundings change at most."""
     return value * (1 - roundings * UNIT)

@@ -50,20 +50,14 @@ def smallest_safe(
 ) -> float:
     """Return a point where value ≤ target, within about 5·past (1e-11) of the smallest one.
 
-    Parameters
-    ----------
-    value : callable
-        A function that falls on [0, ceiling], with value(ceiling) ≤ target.
-    start, slope : float
-        A guess of the answer, and of the (negative) derivative of log value there.
-    past : float
-        How far past its estimate of the root the search looks for a safe point, relative.
+    `value` falls on [0, ceiling], with value(ceiling) ≤ target. `start` and `slope` are guesses of
+    the answer, and of the (negative) derivative of log value there. `past` is how far past its
+    estimate of the root the search looks for a safe point, relative.
 
-    Notes
-    -----
-    Secant steps on log value as a function of log(ceiling − point), which is close to straight both far from the
-    ceiling and next to it, inside a bracket that only ever shrinks. Where δ falls off a cliff, secants move by a
-    little at a time, and so later steps alternate with bisections. What is returned was evaluated, or is the ceiling.
+    Secant steps on log value as a function of log(ceiling − point), which is close to straight both
+    far from the ceiling and next to it, inside a bracket that only ever shrinks. Where δ falls off
+    a cliff, secants move by a little at a time, and so later steps alternate with bisections. What
+    is returned was evaluated, or is the ceiling.
     """
     low, high, point = 0.0, ceiling, start
     rise = -slope * (ceiling - start)
@@ -144,16 +138,10 @@ def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
 def bracketed(
     epsilon: Callable[[float], float], least: Callable[[float, float], float], delta: float
 ) -> tuple[float, float]:
-    """Return ε(δ) rounded down and up.
+    """Return ε(δ) rounded down and up, where `epsilon` rounds up.
 
-    Parameters
-    ----------
-    epsilon : callable
-        ε(δ), rounded up.
-    least : callable
-        The function of δ ≥ 1e-300 and its positive ε(δ) that is at most the exact one.
-    delta : float
-        δ; a smaller one than 1e-300 has at least the ε of that.
+    `least` returns, for a δ ≥ 1e-300 and its positive ε(δ), at most the exact one. A smaller δ has
+    at least the ε of 1e-300.
     """
     upper = epsilon(delta)
     if delta == 0 or upper == 0:
@@ -225,21 +213,8 @@ def bisect_safe(
 ) -> float:
     """Return a point where `safe` holds, or `good` itself, by halving the way from there to an unsafe point.
 
-    Parameters
-    ----------
-    safe : callable
-        Whether a point is safe: on the side of `good`, and not on that of `unsafe`.
-    unsafe, good : float
-        The two ends, in either order; neither is evaluated.
-    steps : int
-        How many points are evaluated at most.
-    within, relative : float
-        How close the ends may be at the end: `within`, plus this part of the larger one.
-
-    Examples
-    --------
-    >>> bisect_safe(lambda x: x * x >= 2, unsafe=0.0, good=2.0, steps=60)
-    1.4142135623730951
+    Neither end is evaluated, and at most `steps` points are. At the end the two are at most
+    `within` apart, plus the part `relative` of the larger one.
     """
     for _ in range(steps):
         if abs(good - unsafe) <= within + relative * max(good, unsafe):
@@ -253,13 +228,7 @@ def bisect_safe(
 
 
 def bisect_count(safe: Callable[[int], bool], *, unsafe: int, good: int) -> int:
-    """Return the count next to an unsafe one where `safe` holds, or `good` itself; the ends are not evaluated.
-
-    Examples
-    --------
-    >>> bisect_count(lambda n: n * n >= 200, unsafe=0, good=100)
-    15
-    """
+    """Return the count next to an unsafe one where `safe` holds, or `good` itself; the ends are not evaluated."""
     while abs(good - unsafe) > 1:
         middle = (unsafe + good) // 2
         if safe(middle):
@@ -270,13 +239,7 @@ def bisect_count(safe: Callable[[int], bool], *, unsafe: int, good: int) -> int:
 
 
 def doubled(reached: Callable[[float], bool], start: float = 1.0) -> tuple[float, float]:
-    """Return the first of start, 2·start, 4·start, … where `reached` holds, after the one before it, or zero.
-
-    Examples
-    --------
-    >>> doubled(lambda x: x >= 5)
-    (4.0, 8.0)
-    """
+    """Return the first of start, 2·start, 4·start, … where `reached` holds, after the one before it, or zero."""
     before, point = 0.0, start
     while not reached(point):
         before, point = point, 2 * point

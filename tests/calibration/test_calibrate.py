@@ -47,7 +47,7 @@ def name(mechanism: Mechanism) -> str:
 @pytest.mark.parametrize(("epsilon", "delta", "reports"), TARGETS)
 def test_largest_local_epsilon(mechanism: Mechanism, epsilon: float, delta: float, reports: int) -> None:
     found = shoal.calibrate(mechanism, epsilon=epsilon, delta=delta, reports=reports)
-    made = found.randomizer
+    made: Mechanism = found.randomizer
     assert type(made) is type(mechanism)
     assert replace(made, local_epsilon=mechanism.local_epsilon) == mechanism
     assert made.local_epsilon == found.local_epsilon and found.reports == reports
@@ -200,7 +200,7 @@ def test_fewest_reports_and_most_rounds(mechanism: Mechanism, reports: int, time
     assert reports * (1 - 1e-5) - 1 <= fewest.reports <= reports
     assert _together(mechanism, local, fewest.reports, times) <= epsilon * (1 - ROOM)
     assert _together(mechanism, local, fewest.reports - 1, times) > epsilon * (1 - ROOM)
-    most = shoal.calibrate(given, **asked, epsilon=epsilon, delta=1e-6, reports=reports, times=None)
+    most = shoal.calibrate(given, **asked, epsilon=epsilon, delta=1e-6, reports=reports, solve_for="rounds")
     assert most.times == times
     assert _together(mechanism, local, reports, most.times) <= epsilon * (1 - ROOM)
     assert _together(mechanism, local, reports, most.times + 1) > epsilon * (1 - ROOM)
@@ -252,7 +252,7 @@ def test_what_is_left_of_a_ledger(planned: bool) -> None:
     assert not fits(found.curve, 11)
     larger = shoal.amplify(local_epsilon=found.local_epsilon * (1 + 1e-6), reports=100_000)
     assert not fits(larger, 10)
-    most = shoal.calibrate(ledger=ledger, reports=100_000, local_epsilon=2, times=None).times
+    most = shoal.calibrate(ledger=ledger, reports=100_000, local_epsilon=2, solve_for="rounds").times
     assert fits(before, most)
     assert not fits(before, most + 1)
     fewest = shoal.calibrate(ledger=ledger, local_epsilon=2, times=10).reports
@@ -280,9 +280,12 @@ def test_ledgers_that_cannot_be_calibrated_for() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"reports": 100}, "how many rounds there may be"),
-        ({"local_epsilon": 1}, "how many rounds there may be"),
-        ({"reports": 100, "local_epsilon": 1, "times": 3}, "or both, with times=None"),
+        ({}, 'With solve_for="reports" leave reports out, and give local_epsilon'),
+        ({"reports": 100, "local_epsilon": 1, "times": 3}, 'solve_for="rounds" leave rounds out, and give reports'),
+        ({"reports": 100, "solve_for": "rounds"}, "and give reports and local_epsilon"),
+        ({"local_epsilon": 1, "solve_for": "local_epsilon"}, "leave local_epsilon out, and give reports"),
+        ({"reports": 100, "local_epsilon": 1, "solve_for": "reports"}, "leave reports out"),
+        ({"reports": 100, "solve_for": "epsilon"}, "solve_for must be one of local_epsilon, reports, rounds"),
         ({"reports": 100, "times": 0}, "times must be at least 1"),
         ({"reports": 100, "times": 1.5}, "times must be a whole number"),
         ({"reports": 100, "local_epsilon": 5, "epsilon": 0.01}, "a single round of 100 reports .* has more than"),
@@ -291,13 +294,30 @@ def test_ledgers_that_cannot_be_calibrated_for() -> None:
 )
 def test_what_is_asked_for_must_be_clear(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises((ParameterError, UnreachableError), match=said):
-        shoal.calibrate(**{"epsilon": 1.0, "delta": 1e-6, "times": None, **arguments})
+        shoal.calibrate(**{"epsilon": 1.0, "delta": 1e-6, **arguments})
+
+
+def test_what_is_missing_is_what_is_asked_for() -> None:
+    survey = shoal.RandomizedResponse(categories=4, local_epsilon=2)
+    target: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
+    questions: list[tuple[str, dict[str, Any]]] = [
+        ("local_epsilon", {"reports": 1000}),
+        ("reports", {"local_epsilon": 2}),
+        ("rounds", {"reports": 10_000, "local_epsilon": 2}),
+        ("local_epsilon", {"randomizer": survey, "reports": 10_000}),
+        ("reports", {"randomizer": survey, "times": 3}),
+    ]
+    for solve_for, numbers in questions:
+        named = shoal.calibrate(**target, **numbers, solve_for=solve_for)
+        assert named == shoal.calibrate(**target, **numbers)
+    assert shoal.calibrate(survey, **target, reports=10_000, solve_for="rounds").randomizer == survey
 
 
 @pytest.mark.slow
 def test_errors_of_one_round_and_of_all() -> None:
     survey = shoal.RandomizedResponse(categories=4, local_epsilon=1)
     found = shoal.calibrate(survey, epsilon=0.2, delta=1e-6, reports=100_000, times=4)
+    assert isinstance(found.randomizer, shoal.RandomizedResponse)
     assert found.error == pytest.approx(math.sqrt(found.randomizer.variance(reports=100_000).sum()), rel=1e-12)
     assert found.error is not None and found.average_error == found.error / 2
     assert shoal.calibrate(epsilon=1, delta=1e-6, reports=1000).error is None

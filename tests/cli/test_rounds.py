@@ -133,7 +133,8 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     assert f"local_epsilon = {answer.local_epsilon!r}" in out
     assert "in one round, " in out and "of the average over all 50" in out and "one round ε = " in out
     most = facts_of(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2 --plot rounds.svg")
-    assert most["times"] == shoal.calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
+    found = shoal.calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, solve_for="rounds")
+    assert most["times"] == found.times
     assert Path("rounds.svg").exists()
     assert "rounds = " in run(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2")[1]
     run(capsys, "ledger record t.json --reports 1e5 --local-epsilon 2 --rounds 20 --epsilon 0.5 --delta 1e-7 --planned")

@@ -229,7 +229,7 @@ def _guarantee(row: ShufflingBound, setting: Setting) -> PrivacyCurve:
     if not _applies(row, setting):
         example = "" if "(" in row.needs else ": amplify(RandomizedResponse(categories=…, local_epsilon=…), reports=…)"
         raise ParameterError(f"{row.name} needs {row.needs}{example}")
-    return PrivacyCurve(*_facts(row, setting), randomizer=setting.randomizer, limit=partial(_lower, setting))
+    return PrivacyCurve(*_facts(row, setting), randomizer=setting.randomizer, _lower=partial(_lower, setting))
 
 
 def _facts(

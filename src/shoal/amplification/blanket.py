@@ -42,15 +42,7 @@ _TILTS = 2.0 ** (np.arange(-2, 5) / 2)
 
 @dataclass(frozen=True)
 class BlanketProfile:
-    """The privacy profile of a randomizer: the largest δ over all pairs of inputs, zero from ε₀ on.
-
-    Attributes
-    ----------
-    pairs : sequence of LikelihoodPair
-        One for each pair of inputs and direction.
-    local_epsilon : float
-        ε₀.
-    """
+    """The largest δ(ε) over `pairs`, one for each pair of inputs and direction; zero from ε₀ on."""
 
     pairs: Sequence[LikelihoodPair]
     local_epsilon: float

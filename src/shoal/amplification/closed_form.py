@@ -23,20 +23,10 @@ _UP = 1 + slack(128)
 
 @dataclass(frozen=True)
 class FormulaProfile(UpperProfile):
-    """A formula ε(δ) that falls with δ and holds from `smallest_delta` on.
+    """A formula ε(δ) that falls with δ, at most `local_epsilon`, and is proven from `smallest_delta` on.
 
-    Attributes
-    ----------
-    formula : callable
-        ε as a function of δ.
-    smallest_delta : float
-        The least δ for which it is proven.
-    local_epsilon : float
-        ε₀, which always holds.
-    refusal : callable
-        What to tell whoever asks for a smaller δ.
-    numerical : str
-        The name of the bound that has a pair.
+    `refusal` returns the error for a smaller δ, and `numerical` is the name of the bound that has a
+    pair.
     """
 
     formula: Callable[[float], float]

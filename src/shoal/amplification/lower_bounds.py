@@ -54,17 +54,9 @@ class RevealingProfile:
 class ReachedProfile:
     """The largest of several lower bounds, less what their likelihoods may be wrong by.
 
-    Attributes
-    ----------
-    pairs : tuple of LikelihoodPair
-        What real inputs reach.
-    margin : float
-        What the likelihoods may add to δ.
-    factor : float
-        By what factor, less 1, each of them may be off: δ of theirs is at most 1 + 2·factor times the true one at ε −
-        2·factor.
-    bits : OneBitProfile, optional
-        What reports of one bit reach, exactly.
+    `pairs` are what real inputs reach, and `bits` what reports of one bit reach, exactly. The
+    likelihoods may add `margin` to δ, and each may be off by a factor of 1 + `factor`: δ of theirs
+    is at most 1 + 2·factor times the true one at ε − 2·factor.
     """
 
     pairs: tuple[LikelihoodPair, ...]

@@ -48,17 +48,7 @@ _PAST = 1e-9
 
 @dataclass(frozen=True)
 class OneBitProfile:
-    """The privacy profile of reports of one bit: the largest δ over all datasets, zero from ε₀ on.
-
-    Attributes
-    ----------
-    reports : int
-        n.
-    rows : BitRows
-        The two extreme inputs.
-    local_epsilon : float
-        ε₀.
-    """
+    """The largest δ over all datasets of n reports of one bit, whose extreme inputs are `rows`; zero from ε₀ on."""
 
     reports: int
     rows: BitRows

@@ -38,13 +38,7 @@ _FINENESS = 20
 
 @dataclass(frozen=True)
 class _Formula:
-    """A formula of n and ε₀, asked from both sides; it has no pair.
-
-    Attributes
-    ----------
-    reports, local_epsilon : int, float
-        n and ε₀.
-    """
+    """A formula of n and ε₀, asked from both sides; it has no pair."""
 
     reports: int
     local_epsilon: float

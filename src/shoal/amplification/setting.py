@@ -35,15 +35,7 @@ def has_bit(setting: "Setting") -> bool:
 
 @dataclass(frozen=True)
 class Setting:
-    """The checked arguments of `amplify`, and what bounds ask of them.
-
-    Attributes
-    ----------
-    randomizer : Randomizer or None
-        What each person runs, where it is known.
-    reports, local_epsilon, local_delta : int, float
-        n, ε₀, δ₀; ε₀ is infinite for Gaussian noise.
-    """
+    """The checked arguments of `amplify`, and what bounds ask of them; ε₀ is infinite for Gaussian noise."""
 
     randomizer: Randomizer | None
     reports: int

@@ -33,15 +33,7 @@ _REFINEMENT = 4.0
 
 @dataclass(frozen=True)
 class SwapChainProfile(UpperProfile):
-    """The privacy profile of Theorem N, or that of the strong clones where it is below.
-
-    Attributes
-    ----------
-    reports : int
-        n.
-    local_epsilon : float
-        ε₀.
-    """
+    """The privacy profile of Theorem N, or that of the strong clones where it is below."""
 
     reports: int
     local_epsilon: float

@@ -5,6 +5,7 @@ what `Calibration.total.certify` proves is at most the target, too.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +32,12 @@ from shoal.pairs.randomizer import Randomizer, check_randomizer, with_local_epsi
 
 __all__ = ["Calibration", "calibrate"]
 
-_TOLERANCE, _OF_ROUNDS = 1e-9, 1e-7
-"""Of ε₀, for one round and for several."""
+_TOLERANCE = 1e-9
+_OF_ROUNDS = 1e-7
+"""The relative tolerance of ε₀ for one round, and for several, each value of which takes longer."""
+
+_NEEDED = {"local_epsilon": ("reports",), "reports": ("local_epsilon",), "rounds": ("reports", "local_epsilon")}
+"""What `calibrate` can solve for, and what each question needs."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Calibration(Shown):
         return Spending(tuple(Stretch(*each) for each in rounds), self.delta, self.target.budget)
 
     @property
-    def randomizer(self) -> Any:
+    def randomizer(self) -> Randomizer | None:
         """What each person runs, where it is known."""
         return self.curve.randomizer
 
@@ -157,25 +162,28 @@ def calibrate(
     delta: Number | None = None,
     reports: Number | None = None,
     local_epsilon: Number | None = None,
-    times: Number | None = 1,
+    times: Number | None = None,
+    solve_for: str | None = None,
     bound: str = "tightest",
     ledger: Ledger | None = None,
 ) -> Calibration:
-    """Return the largest local_epsilon for these reports, the fewest reports for this one, or the most rounds.
+    """Return the largest local_epsilon, the fewest reports or the most rounds that keep a central (ε, δ).
 
     Parameters
     ----------
     randomizer : Randomizer, optional
-        What each person runs, a dataclass with a field local_epsilon, for a better answer under its own bound. With
-        `reports`, the answer is its largest ε₀, all its other parameters kept; without, the fewest reports for the ε₀
-        that it has.
+        What each person runs, a dataclass with a field local_epsilon, for a better answer under its own bound. All its
+        other parameters are kept. It gives the ε₀, except where the largest ε₀ is asked for.
     epsilon, delta : float
         The central guarantee that must hold for all rounds together.
     reports, local_epsilon : int or float, float
-        Give one, get the other.
-    times : int or None
-        How many rounds there are, settled in advance; None asks how many there may be, and needs both `reports` and a
-        `local_epsilon` or a randomizer.
+        n and ε₀ of each round.
+    times : int
+        How many rounds there are, fixed in advance; 1 if not given.
+    solve_for : str, optional
+        "local_epsilon", "reports" or "rounds": the one of the three that is asked for, and not given. If `solve_for` is
+        not given, it is "reports" where there are no reports, "rounds" where there are reports and a local_epsilon, and
+        "local_epsilon" otherwise.
     bound : str
         As in `amplify`.
     ledger : Ledger, optional
@@ -188,83 +196,120 @@ def calibrate(
     5.46850374...
     >>> calibrate(epsilon=0.1, delta=1e-6, local_epsilon=2).reports
     12875
-    >>> from shoal.mechanisms import RandomizedResponse
-    >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
-    >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000).randomizer
-    RandomizedResponse(categories=100, local_epsilon=5.78985...)
     >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, times=365).local_epsilon
     4.376...
-    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
+    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, solve_for="rounds").times
     6086
+    >>> from shoal.mechanisms import RandomizedResponse
+    >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
+    >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000, solve_for="local_epsilon").randomizer
+    RandomizedResponse(categories=100, local_epsilon=5.78985...)
     """
-    target, bound = target_of(epsilon, delta, ledger), known(proven_bounds(), bound=bound)
-    rounds = None if times is None else whole(times=times, most=MOST_TIMES)
+    target = target_of(epsilon, delta, ledger)
+    bound = known(proven_bounds(), bound=bound)
     if randomizer is not None:
-        other = with_local_epsilon(check_randomizer(randomizer))
-        if other is None or local_epsilon is not None or not other(min(randomizer.local_epsilon, 1.0)).blanket:
-            raise ParameterError(
-                "calibrate a mechanism with an ε₀, and no other local_epsilon: "
-                "calibrate(RandomizedResponse(categories=10, local_epsilon=1), epsilon=1, delta=1e-6, reports=10_000)"
-            )
-        if reports is None or rounds is None:
-            local_epsilon = randomizer.local_epsilon
-    given = (reports is not None, local_epsilon is not None)
-    if rounds is None and not all(given):
+        _check_variable(randomizer, local_epsilon)
+    wanted = _wanted(solve_for, reports, local_epsilon)
+    if randomizer is not None and wanted != "local_epsilon":
+        local_epsilon = randomizer.local_epsilon
+    _check_given(wanted, {"reports": reports, "local_epsilon": local_epsilon, "rounds": times})
+    each = _Round(randomizer, bound)
+    if wanted == "rounds":
+        return _most_rounds(each, target, positive(local_epsilon=local_epsilon), whole(reports=reports))
+    count = 1 if times is None else whole(times=times, most=MOST_TIMES)
+    if wanted == "reports":
+        return _fewest_reports(each, target, positive(local_epsilon=local_epsilon), count)
+    return _largest_local_epsilon(each, target, whole(reports=reports), count)
+
+
+def _check_variable(randomizer: Randomizer, local_epsilon: Number | None) -> None:
+    """Refuse a randomizer without a parameter ε₀, and a second ε₀ next to that of the randomizer."""
+    other = with_local_epsilon(check_randomizer(randomizer))
+    if other is None or local_epsilon is not None or not other(min(randomizer.local_epsilon, 1.0)).blanket:
         raise ParameterError(
-            "how many rounds there may be (times=None) needs both reports and local_epsilon: "
-            "calibrate(epsilon=1, delta=1e-6, reports=10_000, local_epsilon=1, times=None)"
-        )
-    if rounds is not None and given[0] == given[1]:
-        raise ParameterError(
-            "give either reports (to get local_epsilon) or local_epsilon (to get reports): "
-            "calibrate(epsilon=1, delta=1e-6, reports=10_000); or both, with times=None (to get the number of rounds)"
+            "calibrate a mechanism with an ε₀, and no other local_epsilon: "
+            "calibrate(RandomizedResponse(categories=10, local_epsilon=1), epsilon=1, delta=1e-6, reports=10_000)"
         )
 
-    def curve_of(local: float, count: int) -> PrivacyCurve:
-        if randomizer is None:
-            return amplify(local_epsilon=local, reports=count, bound=bound)
-        return amplify(varied(randomizer)(local), reports=count, bound=bound)
 
-    def like(local: float) -> Likelihoods:
-        return anybody(local) if randomizer is None else telling(varied(randomizer)(local))
+def _wanted(solve_for: str | None, reports: Number | None, local_epsilon: Number | None) -> str:
+    """Return what is asked for: `solve_for`, or what is missing."""
+    if solve_for is not None:
+        return known(tuple(_NEEDED), solve_for=solve_for)
+    if reports is None:
+        return "reports"
+    return "local_epsilon" if local_epsilon is None else "rounds"
 
-    if local_epsilon is None:
-        count = whole(reports=reports)
-        local = largest_local_epsilon(
-            lambda value: curve_of(value, count),
-            like,
-            target,
-            reports=count,
-            times=rounds or 1,
-            tolerance=_TOLERANCE if rounds == 1 else _OF_ROUNDS,
+
+def _check_given(wanted: str, given: Mapping[str, Number | None]) -> None:
+    """Refuse a question that lacks a number, or gives the one that it asks for."""
+    if given[wanted] is None and all(given[name] is not None for name in _NEEDED[wanted]):
+        return
+    raise ParameterError(
+        "give reports (to get the largest local_epsilon), local_epsilon or a randomizer (to get the fewest reports), "
+        'or both without rounds (to get the most rounds). With solve_for="'
+        f'{wanted}" leave {wanted} out, and give {" and ".join(_NEEDED[wanted])}: '
+        "calibrate(epsilon=1, delta=1e-6, reports=10_000)"
+    )
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What each person runs, and the bound of one round."""
+
+    randomizer: Randomizer | None
+    bound: str
+
+    def curve(self, local: float, reports: int) -> PrivacyCurve:
+        """Return the guarantee of one round with this ε₀."""
+        if self.randomizer is None:
+            return amplify(local_epsilon=local, reports=reports, bound=self.bound)
+        return amplify(varied(self.randomizer)(local), reports=reports, bound=self.bound)
+
+    def like(self, local: float) -> Likelihoods:
+        """Return what a report with this ε₀ tells, or something like it, to guess with."""
+        return anybody(local) if self.randomizer is None else telling(varied(self.randomizer)(local))
+
+
+def _largest_local_epsilon(each: _Round, target: Target, reports: int, times: int) -> Calibration:
+    local = largest_local_epsilon(
+        lambda value: each.curve(value, reports),
+        each.like,
+        target,
+        reports=reports,
+        times=times,
+        tolerance=_TOLERANCE if times == 1 else _OF_ROUNDS,
+    )
+    if local is None:
+        advice = "more reports" if each.bound == "tightest" else 'bound="tightest", or more reports'
+        raise UnreachableError(
+            f"{each.bound} gives no guarantee of epsilon={target.epsilon:g} at reports={reports}, "
+            f"delta={target.delta:g}{_rounds(times)}, however small local_epsilon is{_before(target)}; use {advice}"
         )
-        if local is None:
-            advice = "more reports" if bound == "tightest" else 'bound="tightest", or more reports'
-            raise UnreachableError(
-                f"{bound} gives no guarantee of epsilon={target.epsilon:g} at reports={count}, delta={target.delta:g}"
-                f"{_rounds(rounds or 1)}, however small local_epsilon is{_before(target)}; use {advice}"
-            )
-        curve = curve_of(local, count)
-        return _answer(curve, target, rounds or 1)
-    local = positive(local_epsilon=local_epsilon)
-    if rounds is None:
-        curve = curve_of(local, whole(reports=reports))
-        rounds = most_rounds(curve, like(local), target)
-        if not rounds:
-            raise UnreachableError(
-                f"a single round of {curve.reports} reports with local_epsilon={local:g} has more than "
-                f"epsilon={target.epsilon:g} at delta={target.delta:g}{_before(target)}; use a smaller local_epsilon, "
-                "or more reports"
-            )
-        return _answer(curve, target, rounds)
-    fewest = fewest_reports(lambda count: curve_of(local, count), like(local), target, rounds)
+    return _answer(each.curve(local, reports), target, times)
+
+
+def _most_rounds(each: _Round, target: Target, local: float, reports: int) -> Calibration:
+    curve = each.curve(local, reports)
+    times = most_rounds(curve, each.like(local), target)
+    if not times:
+        raise UnreachableError(
+            f"a single round of {reports} reports with local_epsilon={local:g} has more than "
+            f"epsilon={target.epsilon:g} at delta={target.delta:g}{_before(target)}; use a smaller local_epsilon, "
+            "or more reports"
+        )
+    return _answer(curve, target, times)
+
+
+def _fewest_reports(each: _Round, target: Target, local: float, times: int) -> Calibration:
+    fewest = fewest_reports(lambda count: each.curve(local, count), each.like(local), target, times)
     if fewest is None:
         raise UnreachableError(
             f"no number of reports up to {MOST_REPORTS:.0e} gives epsilon={target.epsilon:g} at delta={target.delta:g} "
-            f"with local_epsilon={local:g}{_rounds(rounds)}{_before(target)}; use a smaller local_epsilon, or a larger "
+            f"with local_epsilon={local:g}{_rounds(times)}{_before(target)}; use a smaller local_epsilon, or a larger "
             "epsilon or delta"
         )
-    return _answer(curve_of(local, fewest), target, rounds)
+    return _answer(each.curve(local, fewest), target, times)
 
 
 def _rounds(times: int) -> str:

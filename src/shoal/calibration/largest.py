@@ -47,15 +47,11 @@ LARGEST_LOCAL = 1e3
 
 @dataclass
 class Aim:
-    """Where a rising function is likely zero, from a guess of the function and a few exact values.
+    """Where a rising function is likely zero, from a quick guess of the function and a few exact values.
 
-    The exact function less the guess changes slowly. So the guess plus the straight line through the last two
-    differences has a root that is off by the product of two errors, times a small number.
-
-    Attributes
-    ----------
-    likely : callable
-        The guess: quick, and about right.
+    The exact function less the guess changes slowly. So the guess plus the straight line through
+    the last two differences has a root that is off by the product of two errors, times a small
+    number.
     """
 
     likely: Function
@@ -96,16 +92,9 @@ def largest_safe(
 ) -> float:
     """Return the largest point at which a rising function is at most zero, within the tolerance, or the most.
 
-    Parameters
-    ----------
-    excess : callable
-        The function; each value may take long.
-    likely : callable
-        A quick guess of it.
-    start, low, most : float
-        Where to look first; a point where the function is at most zero, which is not evaluated; and the largest of all.
-    tolerance : float
-        How close to the largest the answer is, relative. It was evaluated, or is `low`.
+    Each value of `excess` may take long, and `likely` is a quick guess of it. The search begins at
+    `start`. At `low` the function is at most zero, and it is not evaluated there. The answer was
+    evaluated, or is `low`; the tolerance is relative.
     """
     aim, high = Aim(likely), math.inf
     least = low * (1 + tolerance)
@@ -131,25 +120,11 @@ def largest_safe(
 
 
 def last_safe(excess: Callable[[int], float], likely: Function, *, start: float, most: int, rising: bool) -> int | None:
-    """Return a count at which a function is at most zero, next to one at which it is not.
+    """Return a count from 1 to `most` at which a function is at most zero, next to one at which it is not.
 
-    Parameters
-    ----------
-    excess : callable
-        The function of a count from 1 on; each value may take long.
-    likely : callable
-        A quick guess of it, also between whole numbers.
-    start : float
-        Where to look first.
-    most : int
-        The largest count.
-    rising : bool
-        Whether the function rises with the count, as it does with rounds, or falls, as it does with reports.
-
-    Returns
-    -------
-    int or None
-        0 or nothing where it is greater than zero at all counts.
+    Each value of `excess` may take long, and `likely` is a quick guess of it, also between
+    integers. A function of rounds is `rising`; one of reports falls. Where it is greater than zero
+    at all counts, the answer is 0, or None for a falling one.
     """
     sign = 1.0 if rising else -1.0
     aim = Aim(lambda logarithm: likely(math.exp(sign * logarithm)))
@@ -221,14 +196,8 @@ def largest_local_epsilon(
 ) -> float | None:
     """Return the largest ε₀, within the tolerance, at which this many rounds keep the target; or nothing.
 
-    Parameters
-    ----------
-    curve_of : callable
-        The guarantee of one round, as a function of ε₀.
-    like : callable
-        What a report tells then, or something like it, to guess with.
-    start, most : float
-        Where to look first, and the largest ε₀ of all.
+    `curve_of` returns the guarantee of one round with an ε₀, and `like` about what a report tells
+    then, to guess with. The search begins at `start`.
     """
     least = 1e-9 * target.epsilon
     low = target.epsilon if target.single(times) else target.computed / times  # the sum of all ε₀ is a guarantee

@@ -53,13 +53,7 @@ def gaussian_spread(epsilon: float, delta: float) -> float:
 
 
 def gaussian_epsilon(shift: float, delta: float) -> float:
-    """Return the ε at this δ of a unit normal distribution that is shifted by μ.
-
-    Examples
-    --------
-    >>> round(gaussian_spread(gaussian_epsilon(0.2, 1e-6), 1e-6), 9)
-    0.2
-    """
+    """Return the ε at this δ of a unit normal distribution that is shifted by μ."""
     if _gaussian_delta(shift, 0.0) <= delta:
         return 0.0
     unsafe, good = doubled(lambda epsilon: _gaussian_delta(shift, epsilon) <= delta, shift)
@@ -119,13 +113,7 @@ def likely_log_delta(likelihoods: Likelihoods, reports: float, epsilon: float) -
 
 
 def root(value: Callable[[float], float], start: float, *, low: float, high: float, steps: int = 60) -> float:
-    """Return roughly where a rising function is zero, between two ends of which the upper one may be infinite.
-
-    Examples
-    --------
-    >>> round(root(lambda x: x * x - 2, 1.0, low=0.0, high=math.inf), 9)
-    1.414213562
-    """
+    """Return roughly where a rising function is zero, between two ends of which the upper one may be infinite."""
     point, step = start, _FIRST * max(abs(start), _FIRST)
     before: tuple[float, float] | None = None
     for _ in range(steps):
@@ -151,16 +139,9 @@ def root(value: Callable[[float], float], start: float, *, low: float, high: flo
 
 @dataclass(frozen=True)
 class Target:
-    """A budget (ε, δ), and what a ledger has spent of it already.
+    """A budget (ε, δ) for all rounds together, with the rounds `before` of a ledger.
 
-    Attributes
-    ----------
-    budget : Budget
-        What all rounds together may cost, those before included.
-    before : Rounds
-        What was released before; nothing without a ledger.
-    room : float
-        The part of ε that is left to a certificate.
+    `room` is the part of ε that is left to a certificate.
     """
 
     budget: Budget

@@ -42,12 +42,8 @@ _LARGEST = 3_000.0
 def filter_order(epsilon: float, delta: float) -> float:
     """Return the order at which a Gaussian loss that just meets (ε, δ) is converted best.
 
-    With variance V its divergence is αV/2, and ε ≈ V/2 + √(2V·ln(1/δ)) is reached at α = 1 + √(2·ln(1/δ)/V).
-
-    Examples
-    --------
-    >>> round(filter_order(1.0, 1e-6), 1)
-    29.1
+    With variance V its divergence is αV/2, and ε ≈ V/2 + √(2V·ln(1/δ)) is reached at α = 1 +
+    √(2·ln(1/δ)/V).
     """
     logarithm = -math.log(delta)
     deviation = 2 * epsilon / (math.sqrt(2 * logarithm + 2 * epsilon) + math.sqrt(2 * logarithm))  # √V
@@ -66,14 +62,10 @@ def filtered(rounds: tuple[Round, ...], *, epsilon: float, delta: float) -> floa
 
 @dataclass(frozen=True)
 class Budget:
-    """A budget, and how what is spent of it is measured.
+    """What all rounds together may cost, and how what is spent of it is measured.
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        What all rounds together may have.
-    planned : bool
-        Whether all parameters of all rounds were settled in advance; otherwise they may be chosen adaptively.
+    `planned` says that all parameters of all rounds were fixed in advance; otherwise they may be
+    chosen adaptively.
     """
 
     epsilon: float

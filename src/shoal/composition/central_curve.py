@@ -33,17 +33,7 @@ class CentralCurve(PrivacyCurve):
 
     @classmethod
     def of(cls, profile: ListedProfile, *, mechanism: str, source: str) -> "CentralCurve":
-        """Return the curve of these bounds.
-
-        Parameters
-        ----------
-        profile : ListedProfile
-            Bounds of δ for neighbours that differ in one person's value.
-        mechanism : str
-            What was released, in a line.
-        source : str
-            Where the bounds come from, and why they hold.
-        """
+        """Return the curve of bounds of δ for neighbours that differ in one value; `source` says why they hold."""
         for name, text in (("mechanism", mechanism), ("source", source)):
             if not isinstance(text, str) or not text or not text.isprintable():
                 raise ParameterError(f"{name} must be a line of text, got {text!r}", name)

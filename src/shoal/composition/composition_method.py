@@ -30,14 +30,9 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CompositionMethod(Theorem):
-    """A theorem that makes one guarantee of many.
+    """A theorem that makes one guarantee of many: `make` returns the profile of all rounds together.
 
-    Attributes
-    ----------
-    make : callable
-        The function from the rounds to the profile of all of them together.
-    adds_losses : bool
-        Whether every round must have privacy losses, as formulas have not.
+    `adds_losses` says that every round must have privacy losses, as formulas have not.
     """
 
     kind: ClassVar[str] = "composition"

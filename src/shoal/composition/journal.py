@@ -42,15 +42,7 @@ class _Content(NamedTuple):
 
 
 class Memory:
-    """Entries that end with the process.
-
-    Parameters
-    ----------
-    records : tuple of Record
-        Those to begin with.
-    budget : Record, optional
-        The budget that was stored with the first of them.
-    """
+    """Entries that end with the process, and the budget that was stored with the first of them."""
 
     def __init__(self, records: tuple[Record, ...] = (), budget: Record | None = None) -> None:
         self._records = records
@@ -84,20 +76,15 @@ class Memory:
 
 
 class Journal:
-    """Entries in a file that several processes share.
+    """Entries in a file that several processes share; the first entry creates it.
 
-    A new version is written next to the file, forced to the disk, and renamed over it. Writers hold a lock on
-    ``<name>.lock``, which stays behind, empty: deleting it while a process works would let another one in. Readers need
-    no lock. A symbolic link is followed once, on opening, so that all names of a file share one lock.
+    A new version is written next to the file, forced to the disk, and renamed over it. Writers hold
+    a lock on ``<name>.lock``, which stays behind, empty: deleting it while a process works would
+    let another one in. Readers need no lock. A symbolic link is followed once, on opening, so that
+    all names of a file share one lock.
 
-    Parameters
-    ----------
-    path : str or PathLike
-        The file; the first entry creates it if it does not exist.
-    check : callable
-        Given an entry and where it stands, raises an error if it is no good.
-    check_budget : callable
-        The same for the budget, or nothing if there is none.
+    `check`, given an entry and where it stands, raises an error if the entry is not valid, and
+    `check_budget` does so for the budget.
     """
 
     def __init__(

@@ -47,16 +47,9 @@ _MOVED = 0.02
 class TiltedSum:
     """Bounds of δ at grid points from one tilt.
 
-    Attributes
-    ----------
-    sums : NodeSum
-        The sum over nodes.
-    infinite : float
-        A bound of the probability that some round has infinite loss.
-    above : tuple of tuple of (float, float)
-        Pairs (τ, κ) with δ(x) ≤ exp(κ − τ·x) and τ > θ, which bound the aliases on the far side.
-    greatest : int
-        The largest loss of all rounds together, on the grid.
+    `infinite` bounds the probability that some round has infinite loss, and `greatest` is the
+    largest loss of all rounds together, on the grid. `above` are pairs (τ, κ) with δ(x) ≤ exp(κ −
+    τ·x) and τ > θ, which bound the aliases on the far side.
     """
 
     sums: NodeSum
@@ -128,14 +121,9 @@ class TiltedSum:
 
 
 class Convolution:
-    """The sum of the losses of many rounds; all of them on the same grid.
+    """The sum of the losses of many rounds, each with its multiplicity; all of them on the same grid.
 
-    Parameters
-    ----------
-    rounds : iterable of tuple of (LatticeMeasure, int)
-        The losses of a round, and how many such rounds there are.
-    from_above : bool
-        Whether only upper bounds are asked for, which a coarser lattice has, too.
+    With `from_above` only upper bounds are asked for, which a coarser lattice has, too.
     """
 
     def __init__(
@@ -302,13 +290,7 @@ def _coarsened(losses: LatticeMeasure, halvings: int) -> LatticeMeasure:
 
 @dataclass(frozen=True, eq=False)
 class SummedLosses:
-    """A sum of losses that is at least that of all rounds, and one that is at most that.
-
-    Attributes
-    ----------
-    rounds : tuple of tuple of (DeltaGrid, int)
-        Bounds of δ(ε) of each round, and its multiplicity.
-    """
+    """A sum of losses that is at least that of all rounds, each with its multiplicity, and one that is at most that."""
 
     rounds: tuple[tuple[DeltaGrid, int], ...]
 

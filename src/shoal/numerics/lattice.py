@@ -49,16 +49,8 @@ ComplexArray = Complex
 class LatticeMeasure:
     """A measure on multiples of a step, such as privacy losses and their masses under P.
 
-    Attributes
-    ----------
-    step : float
-        a, or h for losses.
-    positions : numpy.ndarray
-        The finite values in units of the step, ascending.
-    masses : numpy.ndarray
-        The mass at each of them.
-    infinite : float
-        The mass at infinity.
+    `positions` are the finite values in units of the step, ascending, and `infinite` is the mass at
+    infinity.
     """
 
     step: float
@@ -161,20 +153,11 @@ def hockey_stick(step: float) -> Kernel:
 
 @dataclass(frozen=True)
 class NodeSum:
-    """The left side of (L1) at one tilt, ready for any j.
+    """The left side of (L1) with the step a, the tilt θ and N nodes, ready for any j.
 
-    Attributes
-    ----------
-    step, tilt, nodes : float, float, int
-        a, θ and N.
-    log_moment : float
-        log M(θ).
-    slack : float
-        A bound of the error of log M(θ).
-    places, terms : numpy.ndarray
-        The nodes k that are kept, and M(s)·κ(s)/(N·M(θ)) there, a node and its conjugate together.
-    abs_error : float
-        A bound of everything that rounding and omitted nodes change, over M(θ).
+    `places` are the nodes k that are kept, and `terms` are M(s)·κ(s)/(N·M(θ)) there, a node and its
+    conjugate together. `slack` bounds the error of `log_moment`, which is log M(θ), and `abs_error`
+    everything that rounding and omitted nodes change, over M(θ).
     """
 
     step: float
@@ -250,16 +233,8 @@ def node_sum(
 ) -> NodeSum:
     """Return the left side of (L1) for a sum of independent finite values.
 
-    Parameters
-    ----------
-    parts : sequence of tuple of (LatticeMeasure, int)
-        The measures, all with the same step, and how many copies there are of each.
-    tilt : float
-        θ > 0.
-    nodes : int
-        N, a power of two.
-    kernel : Kernel
-        That of a ramp or of a hockey stick with this step.
+    `parts` are measures with the same step, and how many copies there are of each; `nodes`, N, is a
+    power of two.
     """
     step = parts[0][0].step
     log_moment = 0.0
@@ -392,16 +367,8 @@ def clear_period(
 ) -> tuple[float, float]:
     """Return periods of (L1) with which aliases below, and above, do not count next to the answers.
 
-    Parameters
-    ----------
-    tilt : float
-        θ.
-    log_answers : tuple of float
-        The logarithms, roughly, of the answer at the lowest point and at the highest one.
-    lowest : float
-        The lowest point x.
-    steeper : iterable of tuple of (float, float)
-        Tilts τ > θ with log M(τ).
+    `log_answers` are the logarithms, roughly, of the answer at the lowest point, `lowest`, and at
+    the highest one, and `steeper` are tilts τ > θ with log M(τ).
     """
     # Below, an alias is e^−θP. Above, it is e^θP times Chernoff's bound M(τ)e^{−τ(x + P)}.
     below = (_CLEAR - log_answers[1]) / tilt

@@ -60,22 +60,11 @@ _USELESS = 2.0
 class DeltaGrid(NamedTuple):
     """Bounds of δ at knots, which are points of the lattice 0, h, 2h and so on.
 
-    At the last knot δ is negligible, or no loss is larger.
-
-    Attributes
-    ----------
-    step : float
-        h.
-    lower, upper : numpy.ndarray
-        Bounds of δ at each knot.
-    positions : numpy.ndarray, optional
-        The knots in units of h, ascending from zero; by default, every point of the lattice.
-    backward : DeltaGrid, optional
-        The grid of the exchanged pair, where each direction is composed alone; by default, δ is
-        that of both directions.
-    below : callable, optional
-        Lower bounds of δ at some ε, where they take long and are only computed if a bracket is
-        asked for. `lower` is not used then.
+    `positions` are the knots in units of h, ascending from zero; by default, every point of the
+    lattice. At the last knot δ is negligible, or no loss is larger. `backward` is the grid of the
+    exchanged pair, where each direction is composed alone; by default, δ is that of both
+    directions. `below` computes lower bounds of δ at some ε, where they take long and are only
+    computed if a bracket is asked for; `lower` is not used then.
     """
 
     step: float

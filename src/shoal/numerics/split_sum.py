@@ -62,16 +62,9 @@ class Piece(NamedTuple):
 def split(values: Array, masses: Array, copies: int, precision: float) -> tuple[Piece, ...]:
     """Return pieces, ascending, for which Chernoff's bounds together are about the least.
 
-    Nothing is returned if the values are too far apart for float64.
-
-    Parameters
-    ----------
-    values, masses : numpy.ndarray
-        The distribution of X, with ascending values; the probability that is missing is at zero.
-    copies : int
-        n.
-    precision : float
-        How much smoothing may add to E[(S)₊], relatively.
+    The values of X ascend, and the probability that is missing is at zero. Smoothing may add the
+    part `precision` to E[(S)₊] of n copies. Nothing is returned if the values are too far apart for
+    float64.
     """
     values, masses = _coarse(values, masses)
     bulk = float((masses * np.minimum(np.abs(values), 1.0)).sum() / masses.sum())

@@ -114,11 +114,6 @@ def swap_chain_delta(
 
     With a larger `refinement`, V(H) is known at smaller H, and the bound is a little smaller;
     certificates prove the bound without it.
-
-    Examples
-    --------
-    >>> 1e-6 > swap_chain_delta(1_000_000, 1.0, 0.0031) > 9e-7
-    True
     """
     known = _FEWEST_REPORTS <= reports <= _MOST_REPORTS
     if not (known and 1e-9 <= local_epsilon <= _LARGEST_LOCAL_EPSILON):

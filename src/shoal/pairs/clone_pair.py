@@ -35,15 +35,7 @@ Family = Literal["clones", "strong-clones"]
 
 
 class _Theorem(NamedTuple):
-    """What a theorem says of clones: how likely one is, and what δ₀ costs.
-
-    Attributes
-    ----------
-    probability, other : callable
-        p and 1 − p, of ε₀.
-    charge : callable
-        The multiple of δ₀ that it costs, of n, ε₀ and ε.
-    """
+    """The probability p of a clone and 1 − p, of ε₀, and the multiple of δ₀ that it costs, of n, ε₀ and ε."""
 
     probability: Callable[[float], float]
     other: Callable[[float], float]

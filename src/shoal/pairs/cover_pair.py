@@ -196,15 +196,9 @@ def covered_response(
 ) -> LikelihoodPair:
     """Return the pair of a response that tells the truth with probability τ < 1, among covers in S slots.
 
-    Relative to a slot that holds a uniform output with probability r, a report has the likelihood h/r on the outputs
-    that support its category and l/r on the others, h = τ·M/s + 1 − τ and l = 1 − τ (docs/theory/several-messages.md,
-    Theorem V).
-
-    Examples
-    --------
-    >>> pair = covered_response(100, 0.5, outputs=7, supporting=3, common=1, truth=Fraction(9, 10))
-    >>> round(pair.delta(0.5), 4)
-    0.0016
+    Relative to a slot that holds a uniform output with probability r, a report has the likelihood
+    h/r on the outputs that support its category and l/r on the others, h = τ·M/s + 1 − τ and l = 1
+    − τ (docs/theory/several-messages.md, Theorem V).
     """
     share, rate = Fraction(supporting, outputs), Fraction(fill)
     high, low = truth / share + 1 - truth, 1 - truth

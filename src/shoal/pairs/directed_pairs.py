@@ -59,21 +59,9 @@ _LOOSE, _TRIED = 3e-4, 6
 class InputPairs(Sequence[IntegerLikelihoods]):
     """The likelihoods of every two inputs relative to the blanket, in one direction of two.
 
-    Pairs with the same numbers under other names are there once. The one with the largest E[W²] at ε = 0, which decides
-    for many reports, is first.
-
-    Parameters
-    ----------
-    table : sequence of tuple of int
-        How often each input (row) has each output, all out of the same total; no column has a zero.
-    total : int
-        What they are out of.
-
-    Examples
-    --------
-    >>> pairs = InputPairs([(4, 1, 1), (1, 4, 1), (1, 1, 4)], 6)
-    >>> len(pairs), pairs[0].values(0.0)
-    (1, (0.0, -3.0, 3.0))
+    Pairs with the same numbers under other names are there once. The one with the largest E[W²] at
+    ε = 0, which decides for many reports, is first. `table` says how often each input (row) has
+    each output, out of `total`; no column has a zero.
     """
 
     def __init__(self, table: Sequence[tuple[int, ...]], total: int) -> None:
@@ -157,18 +145,8 @@ class InputPairs(Sequence[IntegerLikelihoods]):
 class Screen:
     """Pairs of inputs of a table, each in both directions, among n reports: all at one ε, or each at one of its own.
 
-    Pair 2i is `pairs[i]`, and pair 2i + 1 the same with its inputs exchanged.
-
-    Parameters
-    ----------
-    reports : int
-        n.
-    pairs : InputPairs
-        All pairs.
-    epsilons : float or array
-        ε, or one for each of the chosen pairs.
-    chosen : array, optional
-        Which pairs; all of them, if not given.
+    Pair 2i is `pairs[i]`, and pair 2i + 1 the same with its inputs exchanged. `chosen` are the
+    pairs that are looked at; all of them, if not given.
     """
 
     def __init__(self, reports: int, pairs: InputPairs, epsilons: float | Array, chosen: Indices | None = None) -> None:

@@ -196,16 +196,8 @@ class DummyPair(Pair, name="dummy-pair"):
 class MixProfile(UpperProfile):
     """The δ(ε) of discrete Laplace noise on a sum that one person moves by Δ, and (1 + e^ε)·η.
 
-    Parameters
-    ----------
-    honest : int
-        H, how many people are certainly honest.
-    messages, modulus : int
-        m and q.
-    decay : int
-        2⁶⁴·a of the noise of the sum of H people.
-    steps : int
-        Δ.
+    `honest` is H, how many people are certainly honest; `messages` and `modulus` are m and q, and
+    `steps` is Δ. `decay` is 2⁶⁴·a of the noise of the sum of H people.
     """
 
     honest: int

@@ -24,25 +24,11 @@ _PRECISION = 512
 
 @dataclass(frozen=True)
 class IntegerLikelihoods(Likelihoods):
-    """The likelihoods of a report from either of two inputs, as whole numbers.
+    """The likelihoods of a report from either of two inputs, as integers out of `total`.
 
-    A difference of two rounded logarithms is accurate only if they are small or far apart. With the integers at hand, W
-    has a relative error of one rounding, whatever they are. Build it with `of`.
-
-    Parameters
-    ----------
-    outcomes : tuple of Outcome
-        (R₀, R₁, ω) of each row, in order; no two rows are proportional.
-    total : int
-        What all probabilities are out of.
-
-    Examples
-    --------
-    >>> coin = IntegerLikelihoods.of([(3, 1, 1), (1, 3, 1)], 4)
-    >>> coin.values(0.0), coin.missing, coin.symmetric
-    ((-2.0, 2.0), 0.5, True)
-    >>> IntegerLikelihoods.of([(2, 2, 2), (1, 1, 1), (1, 1, 1)], 4).outcomes
-    ((1, 1, 1),)
+    A difference of two rounded logarithms is accurate only if they are small or far apart. With the
+    integers at hand, W has a relative error of one rounding, whatever they are. Build it with `of`.
+    `outcomes` are (R₀, R₁, ω) of each row, in order; no two rows are proportional.
     """
 
     outcomes: tuple[Outcome, ...] = ()

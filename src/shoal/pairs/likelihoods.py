@@ -130,19 +130,11 @@ class Likelihoods:
 class Support:
     """How often an output, drawn from B, supports two or three different inputs.
 
-    Parameters
-    ----------
-    local_epsilon : float
-        ε₀.
-    neither, one : float
-        The probability that it supports neither of two inputs; the first, but not the second.
-    both : float
-        The probability that it supports both, but not all inputs there are.
-    everybody : float
-        The probability that it supports all inputs.
-    triples : tuple of tuple of float
-        For each kind of three different inputs, the probabilities that it supports the first m and not the others, for
-        m = 0, 1, 2, 3, the same for every order of the three; none with fewer than three inputs.
+    The probabilities that it supports `neither` of two inputs, the first but not the second
+    (`one`), `both` but not all inputs there are, and all inputs (`everybody`). `triples` has, for
+    each kind of three different inputs, the probabilities that it supports the first m and not the
+    others, for m = 0, 1, 2, 3, the same for every order of the three; it is empty with fewer than
+    three inputs.
     """
 
     local_epsilon: float

@@ -63,15 +63,7 @@ _LARGEST_VALUE = 1e60
 
 @dataclass(frozen=True)
 class NoiseProfile(UpperProfile):
-    """The profile of n values in [0, 1], each with noise that has this likelihood ratio.
-
-    Attributes
-    ----------
-    reports : int
-        n.
-    ratio : NoiseRatio
-        Of one report.
-    """
+    """The profile of n values in [0, 1], each with noise that has this likelihood ratio of one report."""
 
     reports: int
     ratio: NoiseRatio
@@ -279,12 +271,7 @@ def _searched(profile: NoiseProfile, delta: float) -> float:
 class Pools(NamedTuple):
     """The probabilities of pools of cells from the lower end, the upper end, and from what all others hold.
 
-    Attributes
-    ----------
-    first, second, others : tuple of float
-        A pool each.
-    wrong : float
-        By which part of itself each of them may be wrong.
+    Each of them may be wrong by the part `wrong` of itself.
     """
 
     first: tuple[float, ...]
@@ -295,15 +282,7 @@ class Pools(NamedTuple):
 
 @dataclass(frozen=True)
 class ReachedByNoise:
-    """The largest δ(ε) that some datasets reach, rounded down.
-
-    Attributes
-    ----------
-    reports : int
-        n.
-    datasets : tuple of Pools
-        What the victim and all others report, a dataset each.
-    """
+    """The largest δ(ε) that some datasets of n reports reach, rounded down."""
 
     reports: int
     datasets: tuple[Pools, ...]

@@ -109,16 +109,7 @@ class Randomizer(Protocol):
 
 
 def check_randomizer(randomizer: object) -> Randomizer:
-    """Return a randomizer, or say what it lacks; nothing is computed.
-
-    Examples
-    --------
-    >>> check_randomizer(7)
-    Traceback (most recent call last):
-    ...
-    shoal.errors.ParameterError: randomizer must be a description such as RandomizedResponse(categories=10, \
-local_epsilon=1), got 7; one of your own has local_epsilon, blanket and homogeneous (see shoal.Randomizer)
-    """
+    """Return a randomizer, or raise an error that names what it lacks; nothing is computed."""
     lacks = [name for name in _REQUIRED if not (hasattr(type(randomizer), name) or hasattr(randomizer, name))]
     if isinstance(randomizer, type) or lacks:
         raise ParameterError(
@@ -173,16 +164,7 @@ def registration_of(randomizer: object) -> "Registration | None":
 
 
 def ability(randomizer: object, name: str) -> Any:
-    """Return an optional member of a randomizer, or its default.
-
-    Examples
-    --------
-    >>> from shoal.mechanisms import Gaussian, RandomizedResponse
-    >>> ability(RandomizedResponse(categories=3, local_epsilon=1), "blanket_row")
-    ('response', 3)
-    >>> ability(Gaussian(deviation=1), "blanket_row")
-    ('generic', 2)
-    """
+    """Return an optional member of a randomizer, or its default."""
     try:
         return getattr(randomizer, name)
     except AttributeError:
@@ -192,16 +174,7 @@ def ability(randomizer: object, name: str) -> Any:
 
 
 def with_local_epsilon(randomizer: R) -> Callable[[float], R] | None:
-    """Return a function that gives the randomizer another ε₀, all else kept; nothing if ε₀ is no parameter of it.
-
-    Examples
-    --------
-    >>> from shoal.mechanisms import Gaussian, RandomizedResponse
-    >>> with_local_epsilon(RandomizedResponse(categories=3, local_epsilon=1))(2.0)
-    RandomizedResponse(categories=3, local_epsilon=2.0)
-    >>> with_local_epsilon(Gaussian(deviation=1)) is None
-    True
-    """
+    """Return a function that gives the randomizer another ε₀, all else kept; nothing if ε₀ is no parameter of it."""
     if not is_dataclass(randomizer) or "local_epsilon" not in (each.name for each in fields(randomizer) if each.init):
         return None
     return lambda local_epsilon: replace(randomizer, local_epsilon=local_epsilon)  # type: ignore[type-var]

@@ -41,22 +41,12 @@ this module; and an installed package names its modules in entry points of this 
 
 @dataclass(frozen=True)
 class Registration:
-    """What the registry says of a class of randomizers.
+    """What the registry says of a class of randomizers, a dataclass whose fields are its parameters.
 
-    Attributes
-    ----------
-    kind : type
-        The class, a dataclass whose fields are its parameters.
-    name : str
-        As the command line, schemas, tasks and ledgers call it.
-    summary : str
-        What it does, in one line.
-    version : int
-        Of its fields, as they stand in a schema.
-    code : int or None
-        The byte that stands for it in a sealed report, 1 to 255; none if no task can use it.
-    planned : int or None
-        Its position in the order in which `plan` tries mechanisms, the simpler ones first; none if it is never tried.
+    `name` is that of the command line, schemas, tasks and ledgers; `version` is that of the fields,
+    as they stand in a schema. `code` is the byte that stands for it in a sealed report, 1 to 255,
+    or None if no task can use it. `planned` is its position in the order in which `plan` tries
+    mechanisms, the simpler ones first, or None if it is never tried.
     """
 
     kind: Any
@@ -147,14 +137,7 @@ def import_installed() -> None:
 
 
 def registration(name: Any, argument: str = "mechanism") -> Registration:
-    """Return what is registered under a name.
-
-    Examples
-    --------
-    >>> from shoal.mechanisms import RandomizedResponse
-    >>> registration("randomized-response").kind
-    <class 'shoal.mechanisms.randomized_response.RandomizedResponse'>
-    """
+    """Return what is registered under a name."""
     if not isinstance(name, str) or name not in REGISTRY:
         import_module(_OWN)
     if not isinstance(name, str) or name not in REGISTRY:
@@ -165,20 +148,7 @@ def registration(name: Any, argument: str = "mechanism") -> Registration:
 def kinds(*parameters: str, within: tuple[str, ...] | None = None) -> dict[str, Any]:
     """Return the registered classes that have these parameters, by name and in order.
 
-    Parameters
-    ----------
-    *parameters : str
-        Each of them must be a parameter of the class: "categories", or "lower".
-    within : tuple of str, optional
-        All that may be given: classes that require others are left out.
-
-    Examples
-    --------
-    >>> import shoal
-    >>> list(kinds("lower"))
-    ['gaussian', 'laplace', 'one-bit-mean', 'split-and-mix']
-    >>> list(kinds("lower", within=("local_epsilon",)))
-    ['laplace', 'one-bit-mean']
+    Classes that require other parameters than those of `within`, where it is given, are left out.
     """
     import_module(_OWN)
     return {
@@ -189,14 +159,7 @@ def kinds(*parameters: str, within: tuple[str, ...] | None = None) -> dict[str, 
 
 
 def table() -> str:
-    """Return the mechanisms that run as a table in Markdown, as docs/mechanisms.md has it.
-
-    Examples
-    --------
-    >>> import shoal
-    >>> print(table().splitlines()[0])
-    | name | class | parameters | what a report is | code |
-    """
+    """Return the mechanisms that run as a table in Markdown, as docs/mechanisms.md has it."""
     import_module(_OWN)
     lines = ["| name | class | parameters | what a report is | code |", "|---|---|---|---|---|"]
     for row in REGISTRY.values():
@@ -262,15 +225,7 @@ def mechanism_of(schema: Mapping[str, Any]) -> Any:
 
 
 def stored_mechanism(schema: Any) -> Any:
-    """Return the randomizer of a schema that shoal has written: every parameter is there, with the value it has.
-
-    Examples
-    --------
-    >>> stored_mechanism({"mechanism": "randomized-response", "version": 1, "categories": 3, "local_epsilon": 99.0})
-    Traceback (most recent call last):
-    ...
-    shoal.errors.ParameterError: the schema of randomized-response is incomplete or was changed: it comes back as ...
-    """
+    """Return the randomizer of a schema that shoal has written: every parameter is there, with the value it has."""
     value = mechanism_of(schema)
     again = schema_of(value)
     if json.dumps(again, sort_keys=True) != json.dumps(dict(schema), sort_keys=True):
@@ -281,19 +236,7 @@ def stored_mechanism(schema: Any) -> Any:
 
 
 def wire_code(randomizer: object) -> int:
-    """Return the byte that stands for the class of a randomizer in a sealed report.
-
-    Examples
-    --------
-    >>> from shoal.mechanisms import Laplace, RandomizedResponse
-    >>> wire_code(RandomizedResponse(categories=3, local_epsilon=1))
-    1
-    >>> wire_code(Laplace(local_epsilon=1))
-    Traceback (most recent call last):
-    ...
-    shoal.errors.ParameterError: Laplace has no code for sealed reports, and no task can use it; register it with one, \
-such as @shoal.mechanisms.register("laplace", "what it does", code=200)
-    """
+    """Return the byte that stands for the class of a randomizer in a sealed report."""
     row = registration_of(randomizer)
     if row is None or row.code is None:
         kind = type(randomizer).__qualname__

@@ -244,13 +244,7 @@ class MixClaim(RoundClaim, name="split-and-mix"):
 
 
 def exact_excess(people: int, messages: int, modulus: int) -> Fraction:
-    """Return e − 1, from the n-th coefficient of (Σ A_a·z^a)^q, A_a = (ma)!/(a!)², which is q·e·A_n.
-
-    Examples
-    --------
-    >>> exact_excess(2, 2, 2), exact_excess(3, 3, 3)
-    (Fraction(1, 3), Fraction(31, 140))
-    """
+    """Return e − 1, from the n-th coefficient of (Σ A_a·z^a)^q, A_a = (ma)!/(a!)², which is q·e·A_n."""
     weights = [math.factorial(messages * a) // math.factorial(a) ** 2 for a in range(people + 1)]
     power = [1]  # all coefficients are integers
     for n in range(1, people + 1):  # n·P_n = Σ (kq − n + k)·A_k·P_(n−k), from the derivative of a power
@@ -263,13 +257,9 @@ def exact_excess(people: int, messages: int, modulus: int) -> Fraction:
 def excess_above(people: int, messages: int, modulus: int) -> float:
     """Return an upper bound of e − 1 for n people; infinite where nothing is proved.
 
-    Up to 100 people it is the series. Else, with w_a = C(n, a)²/C(mn, ma), e_n − 1 ≤ (q − 1)/2·Σ w_a·e_a, of which the
-    middle is at most n·w_s(1 + β), if e_a ≤ 1 + β from a = s on; all in ball arithmetic.
-
-    Examples
-    --------
-    >>> excess_above(10**5, 9, 1 << 40)
-    1.0299...e-26
+    Up to 100 people it is the series. Else, with w_a = C(n, a)²/C(mn, ma), e_n − 1 ≤ (q − 1)/2·Σ
+    w_a·e_a, of which the middle is at most n·w_s(1 + β), if e_a ≤ 1 + β from a = s on; all in ball
+    arithmetic.
     """
     if people <= _EXACT:
         with precision(_COMPONENTS_BITS):

@@ -58,16 +58,7 @@ def transient() -> Iterator[None]:
 
 
 def spend(microseconds: float) -> None:
-    """Take this work, in microseconds at the usual precision, off what is left, or raise `RangeError`.
-
-    Examples
-    --------
-    >>> with limited(10):
-    ...     spend(11)
-    Traceback (most recent call last):
-        ...
-    shoal.errors.RangeError: this proof takes more work than any that shoal writes, and was given up
-    """
+    """Take this work, in microseconds at the usual precision, off what is left, or raise `RangeError`."""
     _account.work -= microseconds * max(_USUAL_BITS, ctx.prec) / _USUAL_BITS
     if _account.work < 0:
         raise RangeError("this proof takes more work than any that shoal writes, and was given up")

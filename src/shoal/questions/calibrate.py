@@ -17,7 +17,7 @@ def _python(given: dict[str, Any]) -> list[str]:
     asked = runs({"local_epsilon": 1.0, **given}) if named else taken(given, "local_epsilon")
     asked += taken(given, "epsilon", "reports", "times", "bound")
     if {"reports", "local_epsilon"} <= given.keys():
-        asked.append("times=None")
+        asked.append('solve_for="rounds"')
     return [*opened(given), f"print({call('shoal.calibrate', *asked, *target(given))})"]
 
 
@@ -67,8 +67,7 @@ def calibrate(
     >>> calibrate(epsilon=0.1, local_epsilon=2).facts["reports"]
     12875
     """
-    asked = (reports is None) + (local_epsilon is None)
-    if asked == 2 or (not asked and times is not None):
+    if (reports is None and local_epsilon is None) or None not in (reports, local_epsilon, times):
         raise AskedError(
             "give either {reports} (to get the largest ε₀) or {local_epsilon} (to get the reports), with {rounds}; or "
             "both of them without {rounds} (to get the number of rounds)"
@@ -82,7 +81,8 @@ def calibrate(
         epsilon=epsilon,
         delta=usual_delta(delta, ledger),
         reports=reports,
-        times=(1 if times is None else times) if asked else None,
+        times=times,
+        solve_for=None if None in (reports, local_epsilon) else "rounds",
         bound=bound,
         ledger=ledger,
     )

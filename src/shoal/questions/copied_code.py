@@ -135,7 +135,7 @@ def rounds_lines(name: str, given: dict[str, Any]) -> list[str]:
     asked = [f"[(curve, {literal(given.get('times', 1))})]", *taken(given, "method")]
     lines = [*curve_lines(given), f"print({call('shoal.compose', *asked)}.epsilon({delta}))"]
     if "epsilon" in given:
-        wanted = [*runs(given), *taken(given, "reports", "epsilon", "bound"), f"delta={delta}", "times=None"]
+        wanted = [*runs(given), *taken(given, "reports", "epsilon", "bound"), f"delta={delta}", 'solve_for="rounds"']
         lines.append(f"print({call('shoal.calibrate', *wanted)}.times)")
     return lines
 
