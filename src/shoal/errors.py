@@ -199,7 +199,9 @@ class StorageError(FileError, OSError):
     def __init__(self, message: str, cause: OSError | None = None) -> None:
         super().__init__(message)
         if cause is not None:
-            self.errno, self.strerror, self.filename = cause.errno, cause.strerror, cause.filename
+            self.errno = cause.errno
+            self.strerror = cause.strerror
+            self.filename = cause.filename
 
     def __str__(self) -> str:
         """Return the message alone."""

@@ -118,7 +118,8 @@ class ListedProfile(UpperProfile):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        epsilons, deltas = np.array(self.epsilons, dtype=np.float64), np.array(self.deltas, dtype=np.float64)
+        epsilons = np.array(self.epsilons, dtype=np.float64)
+        deltas = np.array(self.deltas, dtype=np.float64)
         if epsilons.ndim != 1 or epsilons.shape != deltas.shape or not 1 <= len(epsilons) <= _MOST_KNOTS:
             raise ParameterError(f"there must be as many deltas as epsilons, 1 to {_MOST_KNOTS:,}")
         if epsilons[0] != 0 or not (np.all(np.diff(epsilons) > 0) and epsilons[-1] <= _LARGEST):
@@ -171,7 +172,9 @@ class ListedProfile(UpperProfile):
         )
 
 
-_DEPTH, _TOLERANCE, _GOAL = 44.0, 1e-6, 2e-4
+_DEPTH = 44.0
+_TOLERANCE = 1e-6
+_GOAL = 2e-4
 _TILTS = 2.0 ** np.arange(-4, 4)
 """Over the standard deviation of the loss: good for one round at a small δ, and for thousands."""
 

@@ -91,7 +91,8 @@ def _pool(function: Callable[[Any], Any], processes: int) -> Iterator[ProcessPoo
 def _in_order(
     function: Callable[[_Item], _Result], items: Sequence[_Item], pool: ProcessPoolExecutor, ahead: int
 ) -> Iterator[_Result]:
-    waiting, given = deque(enumerate(items)), dict[Future[_Result], int]()
+    waiting = deque(enumerate(items))
+    given = dict[Future[_Result], int]()
     results: dict[int, _Result] = {}
     for index in range(len(items)):
         while index not in results:

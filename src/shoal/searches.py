@@ -59,7 +59,9 @@ def smallest_safe(
     a cliff, secants move by a little at a time, and so later steps alternate with bisections. What
     is returned was evaluated, or is the ceiling.
     """
-    low, high, point = 0.0, ceiling, start
+    low = 0.0
+    high = ceiling
+    point = start
     rise = -slope * (ceiling - start)
     before: tuple[float, float] | None = None
     move = math.inf
@@ -78,7 +80,9 @@ def smallest_safe(
                 break
         reached = value(point)
         if reached <= min(SMALLEST_DELTA, target):  # the least δ that is resolved: the slope there says nothing
-            high, before, point = point, None, 0.5 * (low + point)
+            high = point
+            before = None
+            point = 0.5 * (low + point)
             if high - low <= past * high or abs(move) <= _CLOSE * high:
                 break
             move = math.inf
@@ -106,7 +110,9 @@ def smallest_safe(
             break
         before = (point, height)
         if not 0 < rise < math.inf:
-            point, move = -1.0 if low == 0 else low, math.inf  # no slope: look at zero, then halve the bracket
+            # no slope: look at zero, then halve the bracket
+            point = -1.0 if low == 0 else low
+            move = math.inf
             continue
         move = -room * math.expm1(min(-height / rise, 700.0))
         close = abs(move) <= 1e-4 * point
@@ -121,7 +127,8 @@ def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
     target = max(delta / spread, 1e-320)
     if target >= 0.3989:
         return 0.0, -1 / spread
-    steep, slope = math.sqrt(-2 * math.log(target)), -1.0
+    steep = math.sqrt(-2 * math.log(target))
+    slope = -1.0
     for _ in range(8):
         tail = math.erfc(steep / math.sqrt(2)) / 2
         height = math.exp(-steep * steep / 2) / math.sqrt(2 * math.pi) - steep * tail
@@ -158,8 +165,10 @@ def rough_root(
 
     Secant steps as in `smallest_safe`, until the height is `within` of zero; what is returned is one step farther.
     """
-    point, rise = min(max(start, 0.0), ceiling * (1 - 1e-9)), -slope * (ceiling - start)
-    low, high = 0.0, ceiling
+    point = min(max(start, 0.0), ceiling * (1 - 1e-9))
+    rise = -slope * (ceiling - start)
+    low = 0.0
+    high = ceiling
     before: tuple[float, float] | None = None
     for _ in range(40):
         reached = height(point)
@@ -171,7 +180,8 @@ def rough_root(
         low, high = (low, point) if reached <= 0 else (point, high)
         following = math.nan
         if 0 < rise < math.inf and math.isfinite(reached):
-            following, slope = point - room * math.expm1(min(-reached / rise, 700.0)), -rise / room
+            following = point - room * math.expm1(min(-reached / rise, 700.0))
+            slope = -rise / room
         if point == 0 and reached <= 0:
             return 0.0, slope
         if following <= 0 == low:
@@ -187,7 +197,8 @@ def rough_root(
 
 def greatest_unsafe(value: Callable[[float], float], target: float, safe: float) -> float:
     """Return a point below `safe` where value ≥ target, close to it, for a falling value; or zero."""
-    width, before = 1e-11, (0.0, math.inf)
+    width = 1e-11
+    before = (0.0, math.inf)
     while safe and width < 1:
         point = safe * (1 - width)
         reached = value(point)
@@ -240,26 +251,34 @@ def bisect_count(safe: Callable[[int], bool], *, unsafe: int, good: int) -> int:
 
 def doubled(reached: Callable[[float], bool], start: float = 1.0) -> tuple[float, float]:
     """Return the first of start, 2·start, 4·start, … where `reached` holds, after the one before it, or zero."""
-    before, point = 0.0, start
+    before = 0.0
+    point = start
     while not reached(point):
-        before, point = point, 2 * point
+        before = point
+        point = 2 * point
     return before, point
 
 
 def lowest(value: Callable[[float], float], low: float, high: float, *, within: float) -> float:
     """Return roughly where a function with one valley has its least value, by golden section."""
     ratio = (math.sqrt(5) - 1) / 2
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = value(left), value(right)
+    left = high - ratio * (high - low)
+    right = low + ratio * (high - low)
+    at_left = value(left)
+    at_right = value(right)
     for _ in range(60):
         if high - low <= within:
             break
         if at_left <= at_right:
-            high, right, at_right = right, left, at_left
+            high = right
+            right = left
+            at_right = at_left
             left = high - ratio * (high - low)
             at_left = value(left)
         else:
-            low, left, at_left = left, right, at_right
+            low = left
+            left = right
+            at_left = at_right
             right = low + ratio * (high - low)
             at_right = value(right)
     return left if at_left <= at_right else right

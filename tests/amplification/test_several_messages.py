@@ -183,7 +183,7 @@ def test_dummies_are_exact_for_every_dataset(decay: Fraction, limit: int, catego
 def test_dummies_that_are_drawn_twice_are_caught() -> None:
     decay, limit = Fraction(3, 4), 2
     pair, noise = DummyPair(int(decay * DECAYS), limit), _noise(decay, limit)
-    for epsilon in (0.0, 0.3, pair.end):
+    for epsilon in (0.0, 0.3, pair.largest_loss):
         growth = Fraction(math.exp(epsilon))
         first, second = (_with_dummies(counts, noise, limit, draws=2) for counts in ((1, 0), (0, 1)))
         assert float(_divergence(first, second, growth)) > pair.delta(epsilon) * 1.3
@@ -441,7 +441,7 @@ def test_pairs_enclose_the_exact_sums() -> None:
     for _ in range(300):
         end = float(random.choice([10 ** random.uniform(-3, 0), random.uniform(1, 75)]))
         pair = DummyPair(decay_of(end), int(random.integers(1, 200)))
-        epsilon = float(random.uniform(0, 1.1 * pair.end))
+        epsilon = float(random.uniform(0, 1.1 * pair.largest_loss))
         claim = pair.provable()
         assert isinstance(claim, RoundClaim)
         with precision(200):

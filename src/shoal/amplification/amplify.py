@@ -111,7 +111,8 @@ def _tightest(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     best = curves[0]
     for curve in curves[1:]:
         epsilon = best.epsilon(_REFERENCE_DELTA)
-        here, there = best.delta(epsilon), curve.delta(epsilon)
+        here = best.delta(epsilon)
+        there = curve.delta(epsilon)
         if here > _NEARLY * _REFERENCE_DELTA:  # then δ there says which ε is less, and no search is needed
             better = epsilon > 0 and there < here
         else:
@@ -236,7 +237,8 @@ def _facts(
     row: ShufflingBound, setting: Setting
 ) -> tuple[str, str, tuple[Assumption, ...], int, float, float, Profile]:
     """Return what every curve says of itself, in the order of its fields."""
-    theorem, assumptions = row.citation, row.assumptions
+    theorem = row.citation
+    assumptions = row.assumptions
     if setting.local_delta:
         theorem = f"{theorem}; {row.approximate}"
         assumptions = (APPROXIMATE, *assumptions[1:])

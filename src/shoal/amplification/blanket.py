@@ -33,7 +33,9 @@ _COUNTED = 64
 """Roundings of each probability of a blanket; n reports multiply what is wrong with their sum by n."""
 _FEW = 2
 """So many pairs of inputs of a table are evaluated one by one; of more, most are proved to be no worse."""
-_ONE_BY_ONE, _MOST_ONE_BY_ONE, _STEEP = 8, 64, 500.0
+_ONE_BY_ONE = 8
+_MOST_ONE_BY_ONE = 64
+_STEEP = 500.0
 """The Rényi divergences of so many pairs take less time than a grid of the largest δ of them all; of more, where
 (α − 1)ε₀ is larger than this, and the grid would have to be very deep."""
 _TILTS = 2.0 ** (np.arange(-2, 5) / 2)
@@ -89,7 +91,8 @@ class BlanketProfile:
         for _, pair in sorted(guesses, key=lambda each: each[0], reverse=True):
             value = partial(self._largest, (pair,), end=1)
             if best == 0 or (ceiling(pair, best) > delta and value(best) > delta):  # else not above one before it
-                most, (start, slope) = self.local_epsilon, pair.better_guess(delta)
+                most = self.local_epsilon
+                start, slope = pair.better_guess(delta)
                 best = max(best, smallest_safe(value, delta, most, min(start, most), slope, past=1e-11))
         return best
 
@@ -158,12 +161,15 @@ def ceiling(pair: LikelihoodPair, epsilon: float) -> float:
     With S the sum of n copies of W and M their moment generating function, E[(S)₊] ≤ M(θ)ⁿ/(eθ) for every θ > 0.
     """
     distribution = pair.distribution(epsilon)
-    n, mean, spread = distribution.reports, distribution.mean, max(distribution.spread, 0.5)
+    n = distribution.reports
+    mean = distribution.mean
+    spread = max(distribution.spread, 0.5)
     start = -n * mean / spread**2
     tilts = 0.5 * (start + math.sqrt(start**2 + 8 / spread**2)) * _TILTS
     powers = np.multiply.outer(tilts, distribution.values)
     with np.errstate(over="ignore", invalid="ignore"):
-        growth, probabilities = np.expm1(powers), np.array(distribution.probabilities)
+        growth = np.expm1(powers)
+        probabilities = np.array(distribution.probabilities)
         excess = tilts * mean + (growth - powers) @ probabilities
         size = tilts * abs(mean) + (np.abs(growth) + np.abs(powers)) @ probabilities
         rounding = 2 * UNIT * (8 + len(probabilities)) * size

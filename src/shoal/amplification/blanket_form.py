@@ -102,10 +102,12 @@ class BlanketForm(UpperProfile):
         highest, width, square = self._constants(epsilon, probability)
         rise = math.expm1(epsilon)
         if self.inequality == "hoeffding":
-            rate, factor = 2 * (rise / width) ** 2, width**2 / (4 * rise)
+            rate = 2 * (rise / width) ** 2
+            factor = width**2 / (4 * rise)
         else:
             ratio = rise * highest / square
-            rate, factor = square / highest**2 * _entropy(ratio), highest / math.log1p(ratio)
+            rate = square / highest**2 * _entropy(ratio)
+            factor = highest / math.log1p(ratio)
         # The larger exponent is moved up and the smaller one down, each by more than its rounding.
         kept = self.reports * _log_mix(probability, complement, rate) / _UP
         none = self.reports * math.log(complement) * _UP
@@ -131,8 +133,11 @@ class BlanketForm(UpperProfile):
 
     def _constants(self, epsilon: float, probability: float) -> tuple[float, float, float]:
         """Return b₊, b and c, written so that nothing cancels."""
-        local, factor, rise = math.exp(self.local_epsilon), math.exp(epsilon), math.expm1(epsilon)
-        gap, excess = -math.expm1(epsilon - self.local_epsilon), math.expm1(self.local_epsilon)
+        local = math.exp(self.local_epsilon)
+        factor = math.exp(epsilon)
+        rise = math.expm1(epsilon)
+        gap = -math.expm1(epsilon - self.local_epsilon)
+        excess = math.expm1(self.local_epsilon)
         if self.randomizer == "generic":
             highest = -local * math.expm1(epsilon - 2 * self.local_epsilon)
             width = -(factor + 1) * local * math.expm1(-2 * self.local_epsilon)
@@ -145,7 +150,8 @@ class BlanketForm(UpperProfile):
                 probability * excess * (factor + 1),
                 probability**2 / self.categories * square,
             )
-        root, growth = math.exp(self.local_epsilon / 2), math.expm1(self.local_epsilon / 2)
+        root = math.exp(self.local_epsilon / 2)
+        growth = math.expm1(self.local_epsilon / 2)
         alone = (2 * root + 1 / local) / 3  # γ·∫R(x)²/ω; less γ·∫R(x)R(x′)/ω it is (2/(3E))(√E − 1)²(√E + 2)
         square = rise**2 * alone + factor * 4 / (3 * local) * growth**2 * (root + 2)
         return root * gap, (factor + 1) * excess / root, square
@@ -155,7 +161,8 @@ def _entropy(ratio: float) -> float:
     """Return φ(u) = (1 + u)·ln(1 + u) − u, with no cancellation where u is small."""
     if ratio > 0.25:
         return (1 + ratio) * math.log1p(ratio) - ratio
-    total, power = 0.0, ratio
+    total = 0.0
+    power = ratio
     for term in range(2, 40):
         power *= -ratio
         total -= power / (term * (term - 1))

@@ -8,7 +8,7 @@ total, or the lowest such line from where it touches the total on (docs/theory/a
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from shoal.amplification.setting import Setting, ShufflingBound
@@ -24,7 +24,7 @@ from shoal.searches import lowest, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["ApproximateProfile", "clones", "strong_clones"]
+__all__ = ["ApproximateProfile", "clones"]
 
 _UP = 1 + slack(8)
 
@@ -77,7 +77,8 @@ class ApproximateProfile(UpperProfile):
 
     def delta(self, epsilon: float) -> float:
         """Return the total, or what the line to the local guarantee has at ε; δ₀ from ε₀ on."""
-        ceiling, start = self.pair.local_epsilon, self.through
+        ceiling = self.pair.local_epsilon
+        start = self.through
         if epsilon >= ceiling:
             return self.local_delta
         if epsilon < start:
@@ -88,7 +89,8 @@ class ApproximateProfile(UpperProfile):
 
     def epsilon(self, delta: float) -> float:
         """Return the least ε at which the total, the line, or the local guarantee is at most δ."""
-        ceiling, start = self.pair.local_epsilon, self.through
+        ceiling = self.pair.local_epsilon
+        start = self.through
         if delta < self.local_delta:
             raise UnreachableError(
                 f"delta={delta:.6g} is below local_delta={self.local_delta:.6g}, and no ε has it: the least is "
@@ -115,17 +117,8 @@ class ApproximateProfile(UpperProfile):
         return f"amplify(local_epsilon={self.pair.local_epsilon!r}, reports={self.pair.reports})"
 
 
-def strong_clones(setting: Setting) -> Profile:
-    """Return the profile of the pair with p = 2/(e^ε₀ + 1): Theorem S, docs/theory/strong-clones.md."""
-    return _profile(setting, "strong-clones")
-
-
-def clones(setting: Setting) -> Profile:
-    """Return the profile of the pair with p = e^−ε₀: Theorem 3.2, arXiv 2012.12803v3."""
-    return _profile(setting, "clones")
-
-
-def _profile(setting: Setting, family: Family) -> Profile:
+def clones(family: Family, setting: Setting) -> Profile:
+    """Return the profile of the pair with p = e^−ε₀ (Theorem 3.2), or p = 2/(e^ε₀ + 1) (Theorem S)."""
     pair = ClonePair(setting.reports, setting.local_epsilon, family)
     return ApproximateProfile(pair, setting.local_delta) if setting.local_delta else pair
 
@@ -142,7 +135,7 @@ register(
         ),
         citation=STRONG,
         assumptions=(PURE, *ADAPTIVE),
-        make=strong_clones,
+        make=partial(clones, "strong-clones"),
         preference=2,
         approximate=(
             "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (n − 1)(2δ₀/e^ε₀)(1 + e^ε) + δ₀ "
@@ -160,7 +153,7 @@ register(
         ),
         citation=CLONES[0],
         assumptions=(PURE, *ADAPTIVE),
-        make=clones,
+        make=partial(clones, "clones"),
         approximate=(
             "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (e^ε + 1)(1 + e^−ε₀/2)·n·δ₀ (the paper's "
             "theorem on approximate DP), or the "

@@ -70,7 +70,8 @@ def theorem_3_1(setting: Setting) -> FormulaProfile:
 
     Theorem 3.1, arXiv 2012.12803v3; the condition is the one its proof uses.
     """
-    reports, local_epsilon = setting.reports, setting.local_epsilon
+    reports = setting.reports
+    local_epsilon = setting.local_epsilon
     ratio = math.exp(min(local_epsilon, 700.0)) / reports
     half = math.tanh(local_epsilon / 2)
 
@@ -97,7 +98,8 @@ def sharp_form(family: Family, setting: Setting) -> FormulaProfile:
     With l = ln(2/δ), m = p(n − 1), C₀ = m − √(2ml) > 2l, t = √(C₀l/2) and e′ = (C₀/2 + t + 1)/(C₀/2 − t): ε =
     ln((e^ε₀·e′ + 1)/(e^ε₀ + e′)). Theorem C, docs/theory/closed-forms.md.
     """
-    reports, local_epsilon = setting.reports, setting.local_epsilon
+    reports = setting.reports
+    local_epsilon = setting.local_epsilon
     mean = ClonePair(reports, local_epsilon, family).clone_probability * (reports - 1) * (1 - slack(8))
     needed = 3 + math.sqrt(5)  # C₀ > 2l means m > (3 + √5)·l
     small = math.exp(-local_epsilon)

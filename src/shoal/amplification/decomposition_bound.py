@@ -41,8 +41,10 @@ def decomposition_form(setting: Setting) -> FormulaProfile:
     Theorem 4.1, arXiv 2012.12803v3, and its corollary for k-ary randomized response, whose printed condition is
     wrong: the one on p is tested itself (docs/theory/errata.md).
     """
-    randomizer, reports = _parts(setting), setting.reports
-    own, local_epsilon = randomizer.own_probability, randomizer.local_epsilon
+    randomizer = _parts(setting)
+    reports = setting.reports
+    own = randomizer.own_probability
+    local_epsilon = randomizer.local_epsilon
     mean = randomizer.blanket_probability * reports * (1 - slack(8))
 
     def formula(delta: float) -> float:

@@ -107,7 +107,8 @@ class GirgisForm(UpperProfile):
         """Return the least value over a ladder of orders, refined around the best rung."""
         values = [value(order, self._moment(order)) for order in _ORDERS]
         best = int(np.argmin(values))
-        first, last = _ORDERS[max(best - 1, 0)], _ORDERS[min(best + 1, len(_ORDERS) - 1)]
+        first = _ORDERS[max(best - 1, 0)]
+        last = _ORDERS[min(best + 1, len(_ORDERS) - 1)]
         step = max(1, (last - first) // 24)
         return min(*values, *(value(order, self._moment(order)) for order in range(first, last + 1, step)))
 
@@ -186,14 +187,16 @@ class _Counts:
 
     def log_probabilities(self, counts: Array) -> Array:
         """Return lower bounds of the logarithms of the probabilities."""
-        reports, rest = self.reports, self.reports - counts
+        reports = self.reports
+        rest = self.reports - counts
         if reports <= 1024:
             table = _log_factorials()
             logs = table[reports] - table[counts.astype(np.int64)] - table[rest.astype(np.int64)]
             result = logs + counts * math.log(self.probability) + rest * math.log(self.complement)
             return np.asarray(result - 1e-14 * (1 + np.abs(result) + abs(table[reports])))
         # Stirling's formula, whose remainder lies between 1/(12m) − 1/(360m³) and 1/(12m).
-        low, high = np.maximum(counts, 1.0), np.maximum(rest, 1.0)
+        low = np.maximum(counts, 1.0)
+        high = np.maximum(rest, 1.0)
         distance = _deviance(low, reports * self.probability) + _deviance(high, reports * self.complement)
         half = 0.5 * (math.log(reports) - np.log(low) - np.log(high) - math.log(2 * math.pi))
         remainder = 1 / (12 * reports) - 1 / (360 * float(reports) ** 3) - (1 / low + 1 / high) / 12
@@ -208,13 +211,15 @@ class _Counts:
 def _log_excess(counts: _Counts, nodes: Array, heights: Array, power: float) -> float:
     """Return a lower bound of ln E[g(X)], from the counts that matter; `heights` are ln(probability·g) at the nodes."""
     matter = np.flatnonzero(heights >= heights.max() - _LEFT_OUT)
-    first, last = nodes[max(matter[0] - 1, 0)], nodes[min(matter[-1] + 1, len(nodes) - 1)]
+    first = nodes[max(matter[0] - 1, 0)]
+    last = nodes[min(matter[-1] + 1, len(nodes) - 1)]
     if last - first < _NODES:
         ends = np.arange(first, last + 1)
         logs = counts.log_probabilities(ends) + _log_growth(counts.shifts(ends), power)
     else:
         ends = np.unique(np.floor(np.linspace(first, last, _NODES)))
-        probabilities, shifts = counts.log_probabilities(ends), counts.shifts(ends)
+        probabilities = counts.log_probabilities(ends)
+        shifts = counts.shifts(ends)
         growth = _log_growth(shifts, power)
         logs = (
             np.minimum(probabilities[1:], probabilities[:-1])
@@ -228,7 +233,8 @@ def _log_excess(counts: _Counts, nodes: Array, heights: Array, power: float) -> 
 
 def _log_growth(shifts: Array, power: float) -> Array:
     """Return lower bounds of ln g(x), g(x) = (1 + x)^s − 1 − s·x, for s > 1 or s < 0."""
-    exponent, line = power * np.log1p(shifts), power * shifts
+    exponent = power * np.log1p(shifts)
+    line = power * shifts
     exponent -= 1e-15 * np.abs(exponent)
     grown = np.expm1(np.minimum(exponent, 30.0))
     # The last digit of x is uncertain too: g has the derivative s·((1 + x)^(s − 1) − 1), and ln(1 + x) has 1/(1 + x).
@@ -259,7 +265,8 @@ def _log_moment(reports: int, local_epsilon: float, order: int) -> float:
     clones = math.floor((reports - 1) / 2 * math.exp(-local_epsilon) * (1 - slack(8))) + 1
     log_scale = 2 * (local_epsilon + math.log(-math.expm1(-2 * local_epsilon))) - math.log(2 * clones)
     log_variance = local_epsilon + 2 * math.log(-math.expm1(-local_epsilon)) - math.log(clones)
-    factorials, halves = _log_factorials(_LARGEST_ORDER + 1), _log_halves()
+    factorials = _log_factorials(_LARGEST_ORDER + 1)
+    halves = _log_halves()
     powers = np.arange(3, order + 1)
     logs = factorials[order] - factorials[order - powers] - factorials[powers - 1] + halves[powers]
     few = order * local_epsilon - (reports - 1) / 8 * math.exp(-local_epsilon)

@@ -101,7 +101,8 @@ def _reached(pairs: tuple[LikelihoodPair, ...], delta: float, least: float) -> f
 
 def _searched(pair: LikelihoodPair, delta: float) -> float:
     """Return ε(δ) of one pair, rounded down."""
-    reach, tries = pair.local_epsilon, 0
+    reach = pair.local_epsilon
+    tries = 0
 
     def value(epsilon: float) -> float:
         nonlocal tries
@@ -159,9 +160,11 @@ def lower_bound(
     else:
         local_epsilon = check_randomizer(randomizer).local_epsilon
     # Adding noise to each report makes ε₀ smaller, so that what is reached with a smaller ε₀ is reached with a larger.
-    used, bits = min(local_epsilon, LARGEST_LOCAL_EPSILON), None
+    used = min(local_epsilon, LARGEST_LOCAL_EPSILON)
+    bits = None
     if randomizer is None and categories is None:
-        known, error = response(3, used).homogeneous[:1], (0.0, 0.0)
+        known = response(3, used).homogeneous[:1]
+        error = (0.0, 0.0)
         bits = OneBitProfile(reports, BitRows.response(used), used)
         described = (
             "binary randomized response, the worst of all datasets; "

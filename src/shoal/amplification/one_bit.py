@@ -38,7 +38,8 @@ _FEW = 256
 """With so few reports, one ε takes less than a millisecond."""
 _WIDE = 10
 """Ends farther apart than this many times the tolerance are compared with the blanket."""
-_MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
+_MOST_EXCESS = 1e15
+_MOST_REPORTS = 1 << 46
 """Of e^ε − 1 and of n: beyond, the blanket is the upper end, and all others on one value the lower."""
 _STEEPEST = 34.0
 """Of ε₀: beyond, e^ε − 1 is larger than that, and the Rényi divergence is that of the strong clones."""
@@ -80,7 +81,8 @@ class OneBitProfile:
                 zero = math.log1p(-count.low) if count.low < 0.5 else math.log(count.not_low)
                 exponent = count.others * zero
                 nobody = count.gain * math.exp(exponent) * (1 - slack(128) * (1 - exponent))
-                lower, upper = max(lower, worst.lower, nobody), max(upper, worst.upper)
+                lower = max(lower, worst.lower, nobody)
+                upper = max(upper, worst.upper)
         if not upper * (1 - _WIDE * tolerance) <= lower:
             upper = min(upper, self._blanket(epsilon))
         upper = min(max(upper, SMALLEST_DELTA), alone * (1 + slack(32)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.setting import Setting, ShufflingBound
+from shoal.amplification.setting import ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE, SWAP_CHAINS
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
@@ -22,7 +22,7 @@ from shoal.searches import gaussian_guess, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["SwapChainProfile", "swap_chains"]
+__all__ = ["SwapChainProfile"]
 
 _CLEARLY = 0.98
 """Of the normal estimate of the strong clones' ε, which is within a percent where Theorem N may be below them. A larger
@@ -120,11 +120,6 @@ class _ChainIntegral(SummandIntegral):
         return np.asarray(np.minimum(np.log(np.array(deltas)), super().close(knots)))
 
 
-def swap_chains(setting: Setting) -> SwapChainProfile:
-    """Return the profile of Theorem N, docs/theory/tighter.md."""
-    return SwapChainProfile(setting.reports, setting.local_epsilon)
-
-
 register(
     ShufflingBound(
         name="swap-chains",
@@ -137,7 +132,7 @@ register(
         ),
         citation=SWAP_CHAINS,
         assumptions=(PURE, *ADAPTIVE),
-        make=swap_chains,
+        make=lambda setting: SwapChainProfile(setting.reports, setting.local_epsilon),
         improves="strong-clones",
         range="all n, ε₀ and δ; below strong-clones for many reports: from 2,000 on at ε₀ = 0.3, 10⁴ at 1, 10⁶ at 2",
         preference=2,  # compared with the strong clones, which are named first where both say the same

@@ -96,7 +96,8 @@ def largest_safe(
     `start`. At `low` the function is at most zero, and it is not evaluated there. The answer was
     evaluated, or is `low`; the tolerance is relative.
     """
-    aim, high = Aim(likely), math.inf
+    aim = Aim(likely)
+    high = math.inf
     least = low * (1 + tolerance)
     point = max(aim.next(low, most, min(max(start, least), most)) * (1 - _INSIDE * tolerance), least)
     for tries in count(1):
@@ -128,7 +129,10 @@ def last_safe(excess: Callable[[int], float], likely: Function, *, start: float,
     """
     sign = 1.0 if rising else -1.0
     aim = Aim(lambda logarithm: likely(math.exp(sign * logarithm)))
-    low, high, reach, value = 0, most + 1, 1, 0.0
+    low = 0
+    high = most + 1
+    reach = 1
+    value = 0.0
     whole = min(max(round(start), 1), most)
     for tries in count():
         if high - low <= 1:
@@ -164,7 +168,8 @@ def largest_private(
 
     Its other parameters are kept; so δ rises with ε₀ (docs/theory/frequency.md, statement 1).
     """
-    other, target = varied(randomizer), Target(Budget(epsilon, delta, planned=True))
+    other = varied(randomizer)
+    target = Target(Budget(epsilon, delta, planned=True))
     local = largest_local_epsilon(
         lambda value: amplify(other(value), reports=reports, bound=bound),
         lambda value: telling(other(value)),
@@ -226,7 +231,8 @@ def largest_local_epsilon(
 
 def likely_private(randomizer: R, target: Target, *, reports: int, times: int = 1, most: float = LARGEST_LOCAL) -> R:
     """Return the randomizer with roughly the largest ε₀ that keeps the target."""
-    other, most = varied(randomizer), min(most, LARGEST_LOCAL)
+    other = varied(randomizer)
+    most = min(most, LARGEST_LOCAL)
     start = min(_start(target, reports, times), most)
     aim = Aim(lambda local: target.likely(telling(other(local)), reports, times))
     return other(aim.next(1e-9, most, start))

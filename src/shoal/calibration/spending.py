@@ -30,7 +30,8 @@ __all__ = ["EVERY", "Spending", "Stretch"]
 EVERY = ("day", "week", "month")
 """The intervals between rounds that `Spending.every` takes."""
 
-_POINTS, _OF_KINDS = 25, 9
+_POINTS = 25
+_OF_KINDS = 9
 """How many points of the curve are computed: if all rounds are alike, and if they are of several kinds."""
 
 
@@ -101,7 +102,8 @@ class Spending(Shown):
 
     def rounds(self, count: int) -> Rounds:
         """Return the first rounds; beyond the last one, more of its kind."""
-        left, result = count, []
+        left = count
+        result = []
         for position, stretch in enumerate(self.stretches):
             times = min(left, stretch.times) if position < len(self.stretches) - 1 else left
             if times:
@@ -120,7 +122,8 @@ class Spending(Shown):
         if self.budget is None:
             return None
         ends = [0, *accumulate(stretch.times for stretch in self.stretches)]
-        limit, kept = self.budget.epsilon, len(self.stretches)
+        limit = self.budget.epsilon
+        kept = len(self.stretches)
         if self.epsilon(self.total) > limit:  # it breaks in the first stretch whose end it does not allow
             kept = bisect_count(lambda end: self.epsilon(ends[end]) <= limit, unsafe=kept, good=0)
         curve = self.stretches[min(kept, len(self.stretches) - 1)].curve
@@ -140,7 +143,8 @@ class Spending(Shown):
             if count <= first + stretch.times:
                 return _later(stretch.day, count - first - 1, self.every)
             first += stretch.times
-        last, start = self.stretches[-1], self.stretches[0].day
+        last = self.stretches[-1]
+        start = self.stretches[0].day
         if last.day is None or start is None:
             return None
         if self.every is not None:
@@ -211,7 +215,8 @@ class Spending(Shown):
     def chart(self) -> Chart:
         """Return ε against the number of rounds, with the budget and the day on which it is spent."""
         heights = self._heights()
-        most, reached = max(heights), heights[self.total]
+        most = max(heights)
+        reached = heights[self.total]
         rounds = f"{self.total:,} round{'' if self.total == 1 else 's'}"
         said = f"{rounds}: ε = {rounded_up(reached, 3)}"
         chart = Chart(
@@ -274,5 +279,6 @@ def _range(values: Sequence[float], name: str, form: str) -> str:
     """Return the least and the greatest value in words; nothing of none."""
     if not values:
         return ""
-    least, greatest = min(values), max(values)
+    least = min(values)
+    greatest = max(values)
     return f"{name} = {least:{form}}" + ("" if least == greatest else f" to {greatest:{form}}")

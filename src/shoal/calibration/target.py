@@ -96,14 +96,17 @@ def likely_log_delta(likelihoods: Likelihoods, reports: float, epsilon: float) -
         return -math.inf
     values /= unit
     weights = np.array(likelihoods.probabilities)
-    mean, square = float(weights @ values), float(weights @ values**2)
+    mean = float(weights @ values)
+    square = float(weights @ values**2)
     tilt = min(0.5 * (-mean + math.sqrt(mean**2 + 8 * square / reports)) / square, LARGEST_POWER)
     for _ in range(30):
         powers = np.expm1(tilt * values) * weights
         growth = float(powers.sum())  # M − 1
         tilted = (powers + weights) * values / (1 + growth)
-        first, second = float(tilted.sum()), float(tilted @ values)
-        slope, curvature = reports * first - 2 / tilt, reports * (second - first**2) + 2 / tilt**2
+        first = float(tilted.sum())
+        second = float(tilted @ values)
+        slope = reports * first - 2 / tilt
+        curvature = reports * (second - first**2) + 2 / tilt**2
         step = -slope / (curvature * tilt)
         if abs(step) < 1e-9 or (tilt == LARGEST_POWER and step > 0):
             break
@@ -114,7 +117,8 @@ def likely_log_delta(likelihoods: Likelihoods, reports: float, epsilon: float) -
 
 def root(value: Callable[[float], float], start: float, *, low: float, high: float, steps: int = 60) -> float:
     """Return roughly where a rising function is zero, between two ends of which the upper one may be infinite."""
-    point, step = start, _FIRST * max(abs(start), _FIRST)
+    point = start
+    step = _FIRST * max(abs(start), _FIRST)
     before: tuple[float, float] | None = None
     for _ in range(steps):
         height = value(point)
@@ -130,10 +134,12 @@ def root(value: Callable[[float], float], start: float, *, low: float, high: flo
         if abs(guess - point) <= 1e-12 * abs(point):
             return min(max(guess, low), high)
         if not low < guess < high or abs(guess - point) > 8 * step:  # no slope to go by, or one that leads far away
-            guess, step = point + math.copysign(step, -height), 8 * step
+            guess = point + math.copysign(step, -height)
+            step = 8 * step
         if not low < guess < high:
             guess = 0.5 * (low + high)
-        before, point = (point, height), guess
+        before = (point, height)
+        point = guess
     return point
 
 
@@ -191,11 +197,13 @@ class Target:
                 return -math.inf
             try:
                 # ε(δ) of the curve ends up to 1e-11 above the exact one, and shall keep the target, too.
-                reached, most = _delta(curve.profile, self.computed * (1 - _SEARCHED)), self.delta
+                reached = _delta(curve.profile, self.computed * (1 - _SEARCHED))
+                most = self.delta
             except RangeError:
                 return math.inf
         else:
-            reached, most = self.reached(curve, times), self.computed
+            reached = self.reached(curve, times)
+            most = self.computed
         if reached == 0:
             return -math.inf
         if most == 0:  # δ = 0, which only a target of at least ε₀ keeps

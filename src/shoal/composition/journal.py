@@ -19,7 +19,8 @@ __all__ = ["FORMAT", "VERSION", "Journal", "Memory", "Record"]
 Record = dict[str, Any]
 """Plain values, as JSON has them."""
 
-FORMAT, VERSION = "shoal-ledger", 1
+FORMAT = "shoal-ledger"
+VERSION = 1
 
 _AS_IT_WAS = "nothing was recorded, and the ledger is as it was"
 _ADVICE = {

@@ -95,7 +95,8 @@ class CloneLike(Pair):
         The larger of two limits: many clones, where the profile is Gaussian; and few, where nothing but the event that
         every clone is of the right kind matters, of probability (1 − p/2)^(n − 1).
         """
-        many, slope = 0.0, -1.0
+        many = 0.0
+        slope = -1.0
         if self.clone_probability > 0:
             spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_probability * self.reports)
             many, slope = gaussian_guess(spread, delta)
@@ -124,7 +125,7 @@ class CloneLike(Pair):
 
 
 @dataclass(frozen=True)
-class ClonePair(CloneLike, name="clone-pair"):
+class ClonePair(CloneLike):
     """The pair of n reports from ε₀-DP randomizers; `family` says how likely a clone is."""
 
     reports: int
@@ -163,7 +164,7 @@ class ClonePair(CloneLike, name="clone-pair"):
 
 
 @dataclass(frozen=True)
-class RatioPair(CloneLike, name="ratio-pair"):
+class RatioPair(CloneLike):
     """The strong clones with two ratios: p = e^ε₀ between the victim's distributions, q between theirs and others'.
 
     A clone has the probability 2p/(q(p + 1)) (docs/theory/strong-clones.md, two ratios); `log_ratio` is ln q.
@@ -190,7 +191,8 @@ class RatioPair(CloneLike, name="ratio-pair"):
     @property
     def other_probability(self) -> float:
         """The probability that one is not."""
-        small, own = math.exp(-self.log_ratio), math.exp(-self.local_epsilon)
+        small = math.exp(-self.log_ratio)
+        own = math.exp(-self.local_epsilon)
         return (-math.expm1(-self.log_ratio) + own - small) / (1 + own)
 
     def provable(self) -> "Claim | None":

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError, ParameterError
-from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
 from shoal.numerics.summand import Summand
 from shoal.pairs.clone_pair import CloneLike
 from shoal.pairs.likelihoods import LikelihoodPair, Likelihoods
@@ -32,7 +31,7 @@ MOST_SLOTS = 10**15
 
 
 @dataclass(frozen=True)
-class CoverPair(CloneLike, name="cover-pair"):
+class CoverPair(CloneLike):
     """A true message among the covers in S slots, each filled with probability r.
 
     With A and B the numbers of covers that say x and x′, δ(ε) = E(1 − e^ε·B/(A + 1))₊. With probability (1 − r·s/M)^S
@@ -105,7 +104,7 @@ class CoverPair(CloneLike, name="cover-pair"):
         return value * max(0.0, 1 - wrong), min(1.0, value * (1 + wrong) + 5e-324)
 
     @cached_property
-    def reach(self) -> float:
+    def largest_loss(self) -> float:
         """Ln(S + 1), rounded up: no finite loss is greater."""
         return math.log(self.slots + 1) * (1 + slack(4)) + 1e-300
 
@@ -113,7 +112,7 @@ class CoverPair(CloneLike, name="cover-pair"):
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
         start = self.distribution(0.0)
         guess, slope = gaussian_guess(start.scale * start.spread, max(delta - self.unhidden_bracket[1], 1e-3 * delta))
-        return min(guess, 0.999 * self.reach), slope
+        return min(guess, 0.999 * self.largest_loss), slope
 
     def scale(self, epsilon: float) -> float:
         """Return the distance of the outer values of W, over n, which is (1 + e^ε)·M/(s·r·(S + 1))."""
@@ -121,9 +120,11 @@ class CoverPair(CloneLike, name="cover-pair"):
 
     def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε, in units of its outer values' distance."""
-        probability, half = self.clone_probability / 2, math.tanh(epsilon / 2)
+        probability = self.clone_probability / 2
+        half = math.tanh(epsilon / 2)
         share = 1 / (1 + math.exp(epsilon))
-        values, probabilities = (share, share - 1), (probability, probability)
+        values = (share, share - 1)
+        probabilities = (probability, probability)
         if self.common:
             values, probabilities = (*values, -half), (*probabilities, float(self._share(self.common)))  # type: ignore[assignment]
         zero = float(1 - 2 * self._share(self.supporting) + self._share(self.common))
@@ -139,7 +140,7 @@ class CoverPair(CloneLike, name="cover-pair"):
     def delta_bracket(self, epsilon: float, *, tolerance: float | None = None) -> tuple[float, float]:
         """Return a lower and an upper bound of δ(ε), for ε ≥ 0."""
         least, most = self.unhidden_bracket
-        if epsilon >= self.reach:
+        if epsilon >= self.largest_loss:
             return least, most
         lower, upper = super().delta_bracket(epsilon, tolerance=tolerance)
         return max(lower, least), upper
@@ -153,7 +154,7 @@ class CoverPair(CloneLike, name="cover-pair"):
         if delta < self.unhidden_bracket[1]:
             return math.inf
         start, slope = self.guess(delta)
-        return smallest_safe(self.delta, delta, self.reach, start, slope)
+        return smallest_safe(self.delta, delta, self.largest_loss, start, slope)
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""
@@ -168,11 +169,6 @@ class CoverPair(CloneLike, name="cover-pair"):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return lower and upper bounds of δ at each of these ε; beyond ln(S + 1), that of an infinite loss."""
         return self.one_by_one(epsilons, tolerance)
-
-    def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at points of the grid, which ends at ln(S + 1): the rest is infinite."""
-        nearer = mesh._replace(ceiling=min(mesh.ceiling, max(self.reach, mesh.step)))
-        return grid_of(lambda epsilons: self.brackets(epsilons, nearer.tolerance), nearer)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Refuse: it is infinite."""
@@ -200,12 +196,15 @@ def covered_response(
     h/r on the outputs that support its category and l/r on the others, h = τ·M/s + 1 − τ and l = 1
     − τ (docs/theory/several-messages.md, Theorem V).
     """
-    share, rate = Fraction(supporting, outputs), Fraction(fill)
-    high, low = truth / share + 1 - truth, 1 - truth
+    share = Fraction(supporting, outputs)
+    rate = Fraction(fill)
+    high = truth / share + 1 - truth
+    low = 1 - truth
     if not low > 0:
         raise ParameterError("a response that always tells the truth is a CoverPair")
     first, second = (math.log(value / rate) for value in (high, low))
-    one, both = rate * (share - Fraction(common, outputs)), rate * Fraction(common, outputs)
+    one = rate * (share - Fraction(common, outputs))
+    both = rate * Fraction(common, outputs)
     neither = rate - 2 * one - both
     rows = (
         (first, second, float(one)),

@@ -34,7 +34,7 @@ def largest_local_epsilon(blanket_probability: float, own_probability: float) ->
 
 
 @dataclass(frozen=True)
-class DecompositionPair(Pair, name="decomposition-pair"):
+class DecompositionPair(Pair):
     """The pair of Theorem 4.1: the victim reports a symbol of their own with probability q, the common one otherwise.
 
     Everybody else reports each of the three symbols with probability p:
@@ -75,7 +75,8 @@ class DecompositionPair(Pair, name="decomposition-pair"):
     def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε: q/p, −e^ε·q/p and −(e^ε − 1)(1 − q)/p, each with probability p, else 0."""
         share = 1 / (1 + math.exp(epsilon))
-        probability, own = self.blanket_probability, self.own_probability
+        probability = self.blanket_probability
+        own = self.own_probability
         half = math.tanh(epsilon / 2)
         scale = own * (1 + math.exp(epsilon)) / (probability * self.reports)
         drift = -half * (1 - own) / own

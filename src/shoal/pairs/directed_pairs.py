@@ -37,7 +37,8 @@ Indices = NDArray[np.int64]
 
 _ROUNDS = 3
 """Of Newton's method, for the tilts of Chernoff's bound: more of them cost time, and leave fewer pairs for sums."""
-_FAR, _NEAR = 1e-2, 0.6
+_FAR = 1e-2
+_NEAR = 0.6
 """As parts of the largest δ: which bounds are worth Chernoff's, and which of those a sum along a contour."""
 LIKELY = 400
 """The likeliest pair is sought among this number of pairs with the largest quick bounds: more take longer."""
@@ -46,13 +47,16 @@ _SUMS = ((0.1, 256), (5e-3, 32))
 _ALIKE = 8.0
 """Pairs whose tilts, after all, differ by a larger factor than this do not share nodes."""
 _UP = 1 + slack(256)
-_LEAST, _MORE = 1e-10, 1 + 1e-6
+_LEAST = 1e-10
+_MORE = 1 + 1e-6
 """A variance that rounding of the mean changes by less than this factor."""
-_KNOT_STEP, _KNOT_GROWTH = 0.4, 0.1
+_KNOT_STEP = 0.4
+_KNOT_GROWTH = 0.1
 """How far apart knots are: in standard deviations of the loss, or as a part of ε, whichever is more."""
 _STEP = 1e-12
 """By how much ε grows, relatively, where a search for a worse pair ends no farther."""
-_LOOSE, _TRIED = 3e-4, 6
+_LOOSE = 3e-4
+_TRIED = 6
 """How much of a bound from moments may be too much, for an answer; and how many pairs may be evaluated instead."""
 
 
@@ -65,7 +69,8 @@ class InputPairs(Sequence[IntegerLikelihoods]):
     """
 
     def __init__(self, table: Sequence[tuple[int, ...]], total: int) -> None:
-        self._table, self._total = tuple(dict.fromkeys(table)), total
+        self._table = tuple(dict.fromkeys(table))
+        self._total = total
         self._least = tuple(map(min, zip(*self._table, strict=True)))
         self._built: dict[int, IntegerLikelihoods] = {}
 
@@ -105,7 +110,8 @@ class InputPairs(Sequence[IntegerLikelihoods]):
             if one.tobytes() not in known:
                 known.update((one.tobytes(), other.tobytes()))
                 kept.append(index)
-        first, second = first[kept], second[kept]
+        first = first[kept]
+        second = second[kept]
         spreads = ((self.ratios[first] - self.ratios[second]) ** 2) @ self.probabilities
         order = np.argsort(-spreads, kind="stable")
         return np.stack((first[order], second[order]), axis=1)
@@ -151,7 +157,8 @@ class Screen:
 
     def __init__(self, reports: int, pairs: InputPairs, epsilons: float | Array, chosen: Indices | None = None) -> None:
         """Compute W of every pair, and quick bounds."""
-        self._n, self._pairs = reports, pairs
+        self._n = reports
+        self._pairs = pairs
         self._weights = pairs.probabilities * _UP
         chosen = np.arange(2 * len(pairs)) if chosen is None else chosen
         one, other = np.where(chosen % 2, pairs.indices[chosen // 2].T[::-1], pairs.indices[chosen // 2].T)
@@ -171,7 +178,8 @@ class Screen:
 
     def _normal(self, seconds: Array) -> Array:
         """Return that of a normal S, plus E|X|³/(2n·Var X) + E|X|/n with X = W − EW, by the central limit theorem."""
-        n, mean = self._n, self._means
+        n = self._n
+        mean = self._means
         sizes = np.abs(self._values - mean[:, None])
         cubes = sizes * sizes * sizes
         firsts = sizes @ self._weights + self._pairs.missing * np.abs(mean) * _UP
@@ -191,7 +199,9 @@ class Screen:
 
         exp(x) − 1 − x is at most x²/z² of what it is at the largest x, which is z.
         """
-        n, mean, largest = self._n, self._means, self._largest
+        n = self._n
+        mean = self._means
+        largest = self._largest
         with np.errstate(all="ignore"):
             start = -mean / seconds
             tilts = 0.5 * (start + np.sqrt(start**2 + 8 / (n * seconds)))
@@ -218,7 +228,8 @@ class Screen:
 
     def _tilted(self, indices: Indices, tilts: Array) -> tuple[Array, Array, Array]:
         """Return bounds of n·log M(θ) of some pairs, the tilts that they are of, and better tilts."""
-        values, weights = self._values[indices], self._weights
+        values = self._values[indices]
+        weights = self._weights
         largest = np.maximum(self._largest[indices], 1e-300)
         with np.errstate(all="ignore"):
             tilts = np.minimum(tilts, LARGEST_POWER / largest)
@@ -248,7 +259,8 @@ class Screen:
 
         Those that are not far below a number are within a few percent; Bennett's bound has to do for the others.
         """
-        ceilings, indices = self._ceilings, np.flatnonzero(self._ceilings > _FAR * large)
+        ceilings = self._ceilings
+        indices = np.flatnonzero(self._ceilings > _FAR * large)
         if len(indices):
             tilts = np.full(len(indices), self._tilt(int(ceilings.argmax())))
             for _ in range(_ROUNDS):
@@ -261,7 +273,8 @@ class Screen:
     def _improved(self, indices: Indices, tilts: Array) -> tuple[Array, Array]:
         """Return what `_chernoff` does, and keep the tilts and what n·log M is there."""
         exponents, tilts, better = self._tilted(indices, tilts)
-        self._tilts[indices], self._powers[indices] = tilts, exponents
+        self._tilts[indices] = tilts
+        self._powers[indices] = exponents
         return self._bounds(tilts, exponents), better
 
     def _tilt(self, index: int) -> float:
@@ -280,7 +293,8 @@ class Screen:
         if self._n == 1:
             return best
         near = np.argsort(-self._ceilings, kind="stable")[:LIKELY]
-        bounds, tilts = self._ceilings[near], np.full(len(near), self._tilt(best))
+        bounds = self._ceilings[near]
+        tilts = np.full(len(near), self._tilt(best))
         for _ in range(_ROUNDS):
             sharper, tilts = self._chernoff(near, tilts)
             bounds = np.minimum(bounds, sharper)
@@ -299,7 +313,8 @@ class Screen:
             bounds, tilts = self._chernoff(indices, tilts)
             ceilings[indices] = np.minimum(ceilings[indices], bounds)
             kept = ceilings[indices] > above
-            indices, tilts = indices[kept], tilts[kept]
+            indices = indices[kept]
+            tilts = tilts[kept]
         indices = self._sharpened(indices, tilts, np.full(len(ceilings), above))
         return [int(index) for index in indices[np.argsort(-ceilings[indices], kind="stable")]]
 
@@ -315,23 +330,30 @@ class Screen:
         units = self._largest - self._smallest
         for tolerance, at_once in _SUMS:
             order = np.argsort(tilts * units[indices])
-            indices, tilts = indices[order], tilts[order]
-            steep, start = tilts * units[indices], 0
+            indices = indices[order]
+            tilts = tilts[order]
+            steep = tilts * units[indices]
+            start = 0
             while start < len(indices):
                 length = int(np.searchsorted(steep[start : start + at_once], 2 * steep[start], side="right"))
                 part = indices[start : start + max(length, 1)]
                 ceilings[part] = np.fmin(ceilings[part], self._inverted(part, tolerance))
                 start += len(part)
             kept = ceilings[indices] > above[indices]
-            indices, tilts = indices[kept], tilts[kept]
+            indices = indices[kept]
+            tilts = tilts[kept]
         return indices
 
     def _inverted(self, indices: Indices, tolerance: float) -> Array:
         """Return the bound of a coarse sum along a contour."""
-        pairs, values, epsilons = self._pairs, self._values[indices].T, self._epsilons[indices]
-        columns, units = np.arange(len(indices)), (self._largest - self._smallest)[indices]
+        pairs = self._pairs
+        values = self._values[indices].T
+        epsilons = self._epsilons[indices]
+        columns = np.arange(len(indices))
+        units = (self._largest - self._smallest)[indices]
         ranks = np.zeros_like(values)
-        ranks[values.argmax(axis=0), columns], ranks[values.argmin(axis=0), columns] = -2.0, -1.0
+        ranks[values.argmax(axis=0), columns] = -2.0
+        ranks[values.argmin(axis=0), columns] = -1.0
         order = np.argsort(ranks, axis=0, kind="stable")  # the two outer values come first
         rows = Tilted(
             self._n,
@@ -365,7 +387,9 @@ class PairCells:
 
     def __init__(self, reports: int, pairs: InputPairs, lower: Callable[[int, float], float]) -> None:
         """Build the first knot; `lower` says roughly what δ(ε) of a pair is."""
-        self._n, self._pairs, self._lower = reports, pairs, lower
+        self._n = reports
+        self._pairs = pairs
+        self._lower = lower
         first, second = pairs.indices.T
         seconds = (pairs.ratios[first] - pairs.ratios[second]) ** 2 @ pairs.probabilities
         self._spread = math.sqrt(float(seconds.max()) / reports)
@@ -383,9 +407,12 @@ class PairCells:
             self._points.append(self._points[-1] + max(_KNOT_STEP * self._spread, _KNOT_GROWTH * self._points[-1]))
             self._knots.append(self._knot(self._points[-1]))
         index = int(np.searchsorted(self._points, epsilon, side="right"))
-        one, other = self._knots[index - 1], self._knots[index]
-        ratio, n = math.exp(epsilon), self._n
-        near, far = one.tilts * (ratio - one.ratio), other.tilts * (other.ratio - ratio)
+        one = self._knots[index - 1]
+        other = self._knots[index]
+        ratio = math.exp(epsilon)
+        n = self._n
+        near = one.tilts * (ratio - one.ratio)
+        far = other.tilts * (other.ratio - ratio)
         with np.errstate(all="ignore"):
             share = np.clip(near / (near + far), 0.0, 1.0)
             tilts = (1 - share) * one.tilts + share * other.tilts
@@ -402,7 +429,8 @@ class DirectedPairs(Sequence[LikelihoodPair]):
     """The pairs of inputs of a table among n reports; pair 2i + 1 is pair 2i with its inputs exchanged."""
 
     def __init__(self, reports: int, pairs: InputPairs) -> None:
-        self.reports, self.pairs = reports, pairs
+        self.reports = reports
+        self.pairs = pairs
         self._built: dict[int, LikelihoodPair] = {}
         self._remembered: dict[float, Brackets] = {}
 
@@ -441,13 +469,15 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         lower, upper = self[best].delta_bracket(epsilon)
         for index in screen.contenders(upper, best):
             least, most = self[index].delta_bracket(epsilon)
-            lower, upper = max(lower, least), max(upper, most)
+            lower = max(lower, least)
+            upper = max(upper, most)
         return lower, upper
 
     def brackets(self, epsilons: Array, tolerance: float) -> tuple[Array, Array]:
         """Return lower and upper bounds of the largest δ(ε) at each of these ε, ascending; they are kept."""
         if tolerance not in self._remembered:
-            single, many = each(self.ends), partial(self._brackets, tolerance=tolerance)
+            single = each(self.ends)
+            many = partial(self._brackets, tolerance=tolerance)
             self._remembered[tolerance] = remembered(single if self.reports == 1 else many)
         return self._remembered[tolerance](epsilons)
 
@@ -466,7 +496,9 @@ class DirectedPairs(Sequence[LikelihoodPair]):
             [np.zeros(0), *(tilts[indices] for (_, tilts), indices in zip(ceilings, kept, strict=True))]
         )
         others = rows != best[at]
-        at, rows, tilts = at[others], rows[others], tilts[others]
+        at = at[others]
+        rows = rows[others]
+        tilts = tilts[others]
         left = Screen(self.reports, self.pairs, epsilons[at], rows).larger(upper[at], tilts)
         least, most = self._ends_of(rows[left], epsilons[at[left]], tolerance)
         np.maximum.at(lower, at[left], least)
@@ -492,7 +524,8 @@ class DirectedPairs(Sequence[LikelihoodPair]):
 
     def epsilon(self, delta: float, most: float) -> float:
         """Return an ε below `most` at which the upper bounds of all δ(ε) are at most δ, close to the least one."""
-        index, tried = 0, set[int]()
+        index = 0
+        tried = set[int]()
         while index not in tried:  # a likely one first
             tried.add(index)
             start = min(self[index].rough_guess(delta)[0], most * (1 - 1e-9))
@@ -518,8 +551,10 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         that follow are below; or else the pair is evaluated.
         """
         first, second = self.pairs.indices.T
-        one, other = np.stack((first, second), axis=1).ravel(), np.stack((second, first), axis=1).ravel()
-        ratios, weights = self.pairs.ratios, self.pairs.probabilities
+        one = np.stack((first, second), axis=1).ravel()
+        other = np.stack((second, first), axis=1).ravel()
+        ratios = self.pairs.ratios
+        weights = self.pairs.probabilities
         table = LikelihoodTable(ratios[one], ratios[other], weights, self.pairs.missing)
         bounds, loose = renyi_ceilings(self.reports, table, ceiling, order)
         if np.isinf(bounds).sum() > _TRIED:

@@ -39,7 +39,7 @@ _LARGEST = 700.0
 
 
 @dataclass(frozen=True)
-class DummyPair(Pair, name="dummy-pair"):
+class DummyPair(Pair):
     """Two neighbouring histograms with dummies, exactly and whatever all other people do.
 
     With e = Pr(Z = t) and v = Pr(0 ≤ Z < t), δ(ε) = 1 − (1 − e)² + v²·(1 − e^(ε − ε₁))₊ for every ε ≥ 0. The first part
@@ -73,7 +73,8 @@ class DummyPair(Pair, name="dummy-pair"):
     @cached_property
     def _exactly(self) -> tuple[int, int, int]:
         """Whole numbers: Pr(Z = t), Pr(0 ≤ Z < t) and one, in parts of the third."""
-        power, every = self.decay**self.limit, DECAYS**self.limit
+        power = self.decay**self.limit
+        every = DECAYS**self.limit
         whole = every * (DECAYS + self.decay) - 2 * power * self.decay
         return power * (DECAYS - self.decay), (every - power) * DECAYS, whole
 
@@ -97,7 +98,7 @@ class DummyPair(Pair, name="dummy-pair"):
         return -2 * math.log(self.decay / DECAYS)
 
     @cached_property
-    def end(self) -> float:
+    def largest_loss(self) -> float:
         """The ε₁ that no finite loss exceeds, rounded up."""
         return self._loss * (1 + slack(4))
 
@@ -114,10 +115,10 @@ class DummyPair(Pair, name="dummy-pair"):
     def delta_bracket(self, epsilon: float, *, tolerance: float | None = None) -> tuple[float, float]:
         """Return a lower and an upper bound of δ(ε), for ε ≥ 0."""
         least, most = self.unhidden_bracket
-        if epsilon >= self.end:
+        if epsilon >= self.largest_loss:
             return least, most
         # Both ε and ε₁ carry a rounding, which their difference may not hide.
-        wrong = slack(8) * (self.advantage(epsilon) + self.largest * (1 + epsilon + self.end))
+        wrong = slack(8) * (self.advantage(epsilon) + self.largest * (1 + epsilon + self.largest_loss))
         value = self.advantage(epsilon)
         return max(least, value - wrong), min(1.0, max(most, value + wrong))
 
@@ -133,10 +134,10 @@ class DummyPair(Pair, name="dummy-pair"):
         if self.delta(0.0) <= delta:
             return 0.0
         share = (delta - most) / self.largest
-        guess = max(0.0, self.end + math.log1p(-share)) if share < 1 else 0.0
+        guess = max(0.0, self.largest_loss + math.log1p(-share)) if share < 1 else 0.0
         step = slack(8)
         while self.delta(guess) > delta:  # at ε₁ it is not
-            guess = min(self.end, guess + step * (1 + self.end))
+            guess = min(self.largest_loss, guess + step * (1 + self.largest_loss))
             step *= 2
         return guess
 
@@ -146,36 +147,30 @@ class DummyPair(Pair, name="dummy-pair"):
         upper = self.epsilon(delta)
         if delta < most or upper == 0:
             return (upper if delta < least or upper == 0 else 0.0), upper
-        width = slack(16) * (1 + self.end)
+        width = slack(16) * (1 + self.largest_loss)
         while upper > width and self.delta_bracket(upper - width)[0] <= delta:
             width *= 2
         return max(0.0, upper - width), upper
 
     def guess(self, delta: float) -> tuple[float, float]:
         """Return the ε at which δ(ε) = delta, and about d log δ/dε there."""
-        return min(self.epsilon(delta), self.end), -1 / max(delta, 1e-300)
+        return min(self.epsilon(delta), self.largest_loss), -1 / max(delta, 1e-300)
 
     def distribution(self, epsilon: float) -> Summand:
         """Return W of a single outcome at ε, relative to the mean of both distributions."""
-        growth, decay = math.exp(epsilon), self.decay / DECAYS
-        alone, more, less, same = self.infinite, self.largest, self.largest * decay**2, 2 * self.largest * decay
+        growth = math.exp(epsilon)
+        decay = self.decay / DECAYS
+        alone = self.infinite
+        more = self.largest
+        less = self.largest * decay**2
+        same = 2 * self.largest * decay
         middle = (more + less) / 2
         rows = [(2.0, alone / 2), (-2 * growth, alone / 2), (1 - growth, same)]
         rows += [((more - growth * less) / middle, middle), ((less - growth * more) / middle, middle)]
         scale = 2 * (1 + growth)
-        values, probabilities = tuple(value / scale for value, _ in rows), tuple(each for _, each in rows)
+        values = tuple(value / scale for value, _ in rows)
+        probabilities = tuple(each for _, each in rows)
         return Summand(1, scale, values, probabilities, (1 - growth) / scale)
-
-    def brackets(
-        self, epsilons: NDArray[np.float64], tolerance: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return lower and upper bounds of δ at each of these ε."""
-        return self.one_by_one(epsilons, tolerance)
-
-    def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at points of the grid, which ends at ε₁: the rest is infinite."""
-        nearer = mesh._replace(ceiling=min(mesh.ceiling, max(self.end, mesh.step)))
-        return grid_of(lambda epsilons: self.brackets(epsilons, nearer.tolerance), nearer)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Refuse: it is infinite."""

@@ -158,7 +158,8 @@ class BitRows:
     def response(cls, local_epsilon: float) -> "BitRows":
         """Return those of binary randomized response."""
         small = math.exp(-local_epsilon)
-        low, high = small / (1 + small), 1 / (1 + small)
+        low = small / (1 + small)
+        high = 1 / (1 + small)
         support = response(2, local_epsilon)
         return cls(low, high, high, low, support.homogeneous[-1], support.blanket[0])
 
@@ -192,7 +193,8 @@ class BitRows:
 
     def counts(self, reports: int, epsilon: float) -> tuple[BitCount, ...]:
         """Return what δ(ε) is the largest value of: once for zeros, and once for ones if that is something else."""
-        excess, result = math.expm1(epsilon), []
+        excess = math.expm1(epsilon)
+        result = []
         gain = self.likelihoods.advantage(epsilon)
         if gain > 0:
             result.append(BitCount(reports - 1, self.low, self.high, self.not_low, self.not_high, gain, excess))

@@ -15,10 +15,8 @@ supports two or three given inputs matters for shuffling, and in these mechanism
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +155,8 @@ class Support:
 
         An output of the latter kind tells the inputs apart no better than one that supports neither of the two.
         """
-        local, (low, high) = self.local_epsilon, self._weights
+        local = self.local_epsilon
+        low, high = self._weights
         rows: tuple[Row, ...] = (
             (local, 0.0, low * self.one),
             (0.0, local, low * self.one),
@@ -175,7 +174,8 @@ class Support:
 
         Exchanging the two inputs gives nothing new: the last two turn into one another.
         """
-        local, (low, high) = self.local_epsilon, self._weights
+        local = self.local_epsilon
+        low, high = self._weights
         result = []
         for probabilities in self.triples:
             merged: dict[tuple[float, float], float] = {}
@@ -200,7 +200,7 @@ def response(categories: int, local_epsilon: float) -> Support:
 
 
 @dataclass(frozen=True)
-class LikelihoodPair(Pair, name="likelihood-pair"):
+class LikelihoodPair(Pair):
     """The victim's report, from R₀ or R₁, among n − 1 reports from the reference distribution; in this direction."""
 
     reports: int
@@ -228,7 +228,8 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         first input.
         """
         reach = self.local_epsilon
-        many, slope = 0.0, -1.0
+        many = 0.0
+        slope = -1.0
         if reach < 300:
             distribution = self.distribution(0.0)
             many, slope = gaussian_guess(distribution.scale * distribution.spread, delta)
@@ -245,7 +246,8 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
 
     def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε, its largest value first and its smallest one second."""
-        values, probabilities = self.likelihoods.values(epsilon), self.likelihoods.probabilities
+        values = self.likelihoods.values(epsilon)
+        probabilities = self.likelihoods.probabilities
         order = sorted(range(len(values)), key=values.__getitem__)
         order = [order[-1], order[0], *order[1:-1]]
         unit = values[order[0]] - values[order[1]]
@@ -265,8 +267,10 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         p = Pr(W > 0), a = E[W₊] and hence E[W₋] = a + e^ε − 1, the first gives
         δ ≥ (1 − p)ⁿ⁻²·((1 − p)·a − (n − 1)·p·E[W₋]), and with p = Pr(W < 0) the second gives δ ≥ (1 − p)ⁿ⁻¹·a.
         """
-        alone, others = self.advantage(epsilon), self.reports - 1
-        signs, probabilities = self.likelihoods.signs(epsilon), self.likelihoods.probabilities
+        alone = self.advantage(epsilon)
+        others = self.reports - 1
+        signs = self.likelihoods.signs(epsilon)
+        probabilities = self.likelihoods.probabilities
         above = math.fsum(each for sign, each in zip(signs, probabilities, strict=True) if sign > 0)
         below = math.fsum(each for sign, each in zip(signs, probabilities, strict=True) if sign < 0)
         one = alone * (1 - self.reports * above) - others * above * (alone + math.expm1(epsilon))
@@ -296,16 +300,3 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         # Each direction has its own largest loss, from which on δ is zero.
         ways = [(way.distribution, up(way.local_epsilon, roundings=4)) for way in (self, back)]
         return renyi_upper(ways, orders)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the arguments of the pair as plain values."""
-        known = self.likelihoods
-        rows = [list(row) for row in known.rows]
-        return {"reports": self.reports, "rows": rows, "complete": known.complete, "rest": known.rest}
-
-    @classmethod
-    def of_parameters(cls, parameters: Mapping[str, Any]) -> "LikelihoodPair":
-        """Return the pair with these arguments, as `parameters` gives them."""
-        given = dict(parameters)
-        reports, rows = given.pop("reports"), tuple((float(a), float(b), float(p)) for a, b, p in given.pop("rows"))
-        return cls(reports, Likelihoods(rows, **given))

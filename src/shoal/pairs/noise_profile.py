@@ -37,7 +37,8 @@ _KNOTS = 2.0
 """How much coarser than asked for the knots of a grid are: each takes longer than that of any other mechanism."""
 _GAPS = 1 / 6
 """Cells whose gap is below this share of the goal, relative to δ, are not divided: it is then what smoothing adds."""
-_PRECISION, _LOOSEST = 1e-5, 1e-3
+_PRECISION = 1e-5
+_LOOSEST = 1e-3
 """What smoothing may add to ε, relatively, and at most to δ: the number of nodes is the inverse of its root."""
 _ROUNDS = 1e-4
 """What smoothing may add to δ of one of many rounds: fewer digits than for a single question."""
@@ -45,11 +46,13 @@ _FLAT = 0.1
 """The least of ε·|d log δ/dε| that counts: near ε = 0, δ hardly changes."""
 _MOVE = 1e-2
 """The relative change of ε over which the slope of log δ is looked at."""
-_NEAR, _NEXT = 1e-3, 1e-9
+_NEAR = 1e-3
+_NEXT = 1e-9
 """How far below the upper end of ε the lower one is looked for at first, at most; and next to the largest loss."""
 _ATTEMPTS = 24
 """How often the search for a lower end moves farther away."""
-_LOWER_PRECISION, _CLOSE = 1e-4, 1e-5
+_LOWER_PRECISION = 1e-4
+_CLOSE = 1e-5
 """What smoothing may take from δ, and how close an ε is looked for, relatively: fewer nodes against a lower limit."""
 _TINY = 1e-6
 """For a smaller δ the answer at this one counts, too."""
@@ -305,7 +308,8 @@ class ReachedByNoise:
 def _gains(pools: Pools, epsilon: float) -> tuple[Array, Array]:
     """Return E[W; pool] of each pool, and its error."""
     exp_eps = math.exp(epsilon)
-    first, second = np.array(pools.first), np.array(pools.second)
+    first = np.array(pools.first)
+    second = np.array(pools.second)
     error = pools.wrong + slack(8) * (1 + epsilon)
     return first - exp_eps * second, (first + exp_eps * second) * error
 
@@ -318,7 +322,8 @@ def _summand(pools: Pools, epsilon: float) -> tuple[Array, Array]:
         values = (gains - errors) / masses * math.exp(-epsilon)
     values = np.clip(values - slack(16) * np.abs(values), -_LARGEST_VALUE, _LARGEST_VALUE)
     order = np.argsort(values)
-    values, masses = values[order], masses[order]
+    values = values[order]
+    masses = masses[order]
     # All but the least value get less than they have, and the least one gets the rest: that lowers W.
     masses = masses * (1 - 2 * pools.wrong)
     masses[0] = max(1 - float(masses[1:].sum()) * (1 + slack(256)), 0.0)
@@ -361,7 +366,8 @@ def _searched_below(reports: int, pools: Pools, delta: float) -> float:
             relative=_CLOSE,
         )
     point, slope = _guess(reports, pools, delta)
-    best, worst = 0.0, math.inf
+    best = 0.0
+    worst = math.inf
     for tries in range(_TRIES):
         reached = _reached(reports, pools, point)
         if reached >= delta:

@@ -2,21 +2,19 @@
 
 A pair is one class in one file. It says three things: δ(ε) of a report alone, a guess of ε(δ), and the distribution of
 W at ε. Everything else has a default, and is overridden where the pair knows a better way: δ(ε) from both sides,
-ε(δ), δ on a grid of ε, Rényi divergences, its JSON, and `provable`, what a certificate of it claims.
+ε(δ), δ on a grid of ε, Rényi divergences, and `provable`, what a certificate of it claims.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.errors import FormatError, NoPairError, ParameterError
+from shoal.errors import NoPairError
 from shoal.numerics.divergence import divergence, listing_is_faster
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
 from shoal.numerics.renyi import renyi_upper
@@ -35,14 +33,11 @@ UNHIDDEN = 1e-12
 GUESSED = 1e-4
 """The part of δ that smoothing may add where only the size of δ counts: less smoothing takes longer."""
 
-_PAIRS: "dict[str, type[Pair]]" = {}
-
 
 class Pair(ABC):
     """Two distributions of the shuffled reports that no two neighbouring datasets exceed, in either direction.
 
-    A subclass is a frozen dataclass. With a name, as in ``class ClonePair(Pair, name="clone-pair")``, it can be written
-    as JSON.
+    A subclass is a frozen dataclass.
 
     Attributes
     ----------
@@ -52,20 +47,8 @@ class Pair(ABC):
         ε₀: from there on δ is zero.
     """
 
-    name: ClassVar[str | None] = None
     reports: int
     local_epsilon: float
-
-    def __init_subclass__(cls, *, name: str | None = None) -> None:
-        """Register the class under its name, which is not inherited."""
-        super().__init_subclass__()
-        cls.name = name
-        if name is None:
-            return
-        other = _PAIRS.get(name)
-        if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ParameterError(f"the name {name!r} of {cls.__qualname__} belongs to {other.__qualname__} already")
-        _PAIRS[name] = cls
 
     def provable(self) -> "Claim | None":
         """Return what a certificate of the pair claims; nothing if there is no proof in ball arithmetic.
@@ -128,7 +111,8 @@ class Pair(ABC):
 
     def rough_guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε where δ(ε) = delta, and d log δ/dε there, by the saddle point."""
-        local, (start, slope) = self.local_epsilon, self.guess(delta)
+        local = self.local_epsilon
+        start, slope = self.guess(delta)
         if self.reports == 1 or not self.hides:
             return start, slope
 
@@ -171,9 +155,15 @@ class Pair(ABC):
         """Return the same from one bracket after the other."""
         return each(lambda epsilon: self.delta_bracket(epsilon, tolerance=tolerance))(epsilons)
 
+    @property
+    def largest_loss(self) -> float:
+        """What no finite loss exceeds, where that is known besides ε₀: a grid ends there."""
+        return math.inf
+
     def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at points of the grid."""
-        return grid_of(lambda epsilons: self.brackets(epsilons, mesh.tolerance), mesh)
+        """Return lower and upper bounds of δ at points of the grid, which ends at the largest finite loss."""
+        nearer = mesh._replace(ceiling=min(mesh.ceiling, max(self.largest_loss, mesh.step)))
+        return grid_of(lambda epsilons: self.brackets(epsilons, nearer.tolerance), nearer)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence at each order, for a pair that is the same in both directions."""
@@ -186,39 +176,3 @@ class Pair(ABC):
     def charge(self, epsilon: float) -> float:
         """Return what δ₀ costs at ε, as a multiple of it, before rounding."""
         raise NoPairError(f"{type(self).__name__} has no theorem for randomizers with local_delta > 0")
-
-    def __str__(self) -> str:
-        """Return the pair in a few words, with all its numbers."""
-        given = [f"{name}={value!r}" for name, value in self.parameters().items() if name != "reports"]
-        return ", ".join((self.name or type(self).__name__, f"{self.reports:,} reports", *given))
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the arguments of the pair as plain values."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
-
-    @classmethod
-    def of_parameters(cls, parameters: Mapping[str, Any]) -> "Pair":
-        """Return the pair with these arguments, as `parameters` gives them."""
-        return cls(**parameters)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name of the pair and its arguments as plain values, ready for JSON."""
-        if self.name is None:
-            raise NoPairError(
-                f"{type(self).__name__} has no name to write; give it one: class {type(self).__name__}(…, name=…)"
-            )
-        return {"name": self.name, **self.parameters()}
-
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "Pair":
-        """Return the pair that `to_dict` has written; the module that defines it must have been imported."""
-        parameters = dict(content)
-        name = parameters.pop("name", None)
-        if not isinstance(name, str) or name not in _PAIRS:
-            raise FormatError(
-                f"no pair is called {name!r}, only {', '.join(sorted(_PAIRS))}; import the module that defines it"
-            )
-        try:
-            return _PAIRS[name].of_parameters(parameters)
-        except (TypeError, KeyError) as error:
-            raise FormatError(f"these are not the parameters of {name}: {error}") from None
