@@ -46,7 +46,7 @@ class Calibration(Shown):
 
     Attributes
     ----------
-    local_epsilon, reports, times : float, int, int
+    local_epsilon, reports, rounds : float, int, int
         ε₀, n and the number of rounds, one of which was asked for.
     epsilon, delta : float
         The guarantee that all rounds reach together, with those of the ledger; epsilon is at most the target.
@@ -61,7 +61,7 @@ class Calibration(Shown):
 
     local_epsilon: float
     reports: int
-    times: int
+    rounds: int
     epsilon: float
     delta: float
     curve: PrivacyCurve
@@ -76,7 +76,7 @@ class Calibration(Shown):
     @property
     def spending(self) -> Spending:
         """How ε grows with the number of rounds, and how many of them the target allows."""
-        rounds = (*self.target.before, (self.curve, self.times))
+        rounds = (*self.target.before, (self.curve, self.rounds))
         return Spending(tuple(Stretch(*each) for each in rounds), self.delta, self.target.budget)
 
     @property
@@ -93,7 +93,7 @@ class Calibration(Shown):
     @property
     def average_error(self) -> float | None:
         """The same of the average over all rounds: their noise is independent."""
-        return None if self.error is None else self.error / math.sqrt(self.times)
+        return None if self.error is None else self.error / math.sqrt(self.rounds)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee reached as plain values: the keys of `PrivacyCurve.to_dict`, and those of one round."""
@@ -104,7 +104,8 @@ class Calibration(Shown):
             "cost": facts["epsilon"],
             "counted": self.epsilon,
             **({} if self.target.budget.planned else self._charged()),
-            "times": self.times,
+            "rounds": self.rounds,
+            "total_rounds": self.total.rounds,
             "randomizer": None if self.randomizer is None else repr(self.randomizer),
             "one_round": one,
             "target": self.target.epsilon,
@@ -130,17 +131,17 @@ class Calibration(Shown):
         }
 
     def _columns(self) -> dict[str, list[Any]]:
-        names = ("local_epsilon", "reports", "times", "epsilon", "delta")
+        names = ("local_epsilon", "reports", "rounds", "epsilon", "delta")
         return {name: [getattr(self, name)] for name in names} | {"bound": [self.curve.bound]}
 
     def _cells(self) -> dict[str, list[str]]:
-        facts = {"ε₀": input_down(self.local_epsilon), "n": f"{self.reports:,}", "rounds": f"{self.times:,}"}
+        facts = {"ε₀": input_down(self.local_epsilon), "n": f"{self.reports:,}", "rounds": f"{self.rounds:,}"}
         facts |= {f"ε at δ = {self.delta:g}": rounded_up(self.epsilon), "bound": self.curve.bound}
         return {name: [text] for name, text in facts.items()}
 
     def chart(self) -> Chart:
         """Return ε against δ with the target, or, of several rounds, ε against their number."""
-        if self.times > 1 or self.target.before:
+        if self.rounds > 1 or self.target.before:
             return self.spending.chart()
         chart = self.curve.chart(delta=self.delta)
         chart.level(self.target.epsilon, f"target ε = {self.target.epsilon:g}", "budget")
@@ -148,9 +149,9 @@ class Calibration(Shown):
 
     def __repr__(self) -> str:
         """Show the setting and the guarantee."""
-        times = "" if self.times == 1 else f"times={self.times}, "
+        rounds = "" if self.rounds == 1 else f"rounds={self.rounds}, "
         return (
-            f"Calibration(local_epsilon={self.local_epsilon!r}, reports={self.reports}, {times}"
+            f"Calibration(local_epsilon={self.local_epsilon!r}, reports={self.reports}, {rounds}"
             f"epsilon={rounded_up(self.epsilon)}, delta={self.delta:g}, bound={self.curve.bound!r})"
         )
 
@@ -162,7 +163,7 @@ def calibrate(
     delta: Number | None = None,
     reports: Number | None = None,
     local_epsilon: Number | None = None,
-    times: Number | None = None,
+    rounds: Number | None = None,
     solve_for: str | None = None,
     bound: str = "tightest",
     ledger: Ledger | None = None,
@@ -178,7 +179,7 @@ def calibrate(
         The central guarantee that must hold for all rounds together.
     reports, local_epsilon : int or float, float
         n and ε₀ of each round.
-    times : int
+    rounds : int
         How many rounds there are, fixed in advance; 1 if not given.
     solve_for : str, optional
         "local_epsilon", "reports" or "rounds": the one of the three that is asked for, and not given. If `solve_for` is
@@ -196,9 +197,9 @@ def calibrate(
     5.46850374...
     >>> calibrate(epsilon=0.1, delta=1e-6, local_epsilon=2).reports
     12875
-    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, times=365).local_epsilon
+    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, rounds=365).local_epsilon
     4.376...
-    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, solve_for="rounds").times
+    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, solve_for="rounds").rounds
     6086
     >>> from shoal.mechanisms import RandomizedResponse
     >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
@@ -212,11 +213,11 @@ def calibrate(
     wanted = _wanted(solve_for, reports, local_epsilon)
     if randomizer is not None and wanted != "local_epsilon":
         local_epsilon = randomizer.local_epsilon
-    _check_given(wanted, {"reports": reports, "local_epsilon": local_epsilon, "rounds": times})
+    _check_given(wanted, {"reports": reports, "local_epsilon": local_epsilon, "rounds": rounds})
     each = _Round(randomizer, bound)
     if wanted == "rounds":
         return _most_rounds(each, target, positive(local_epsilon=local_epsilon), whole(reports=reports))
-    count = 1 if times is None else whole(times=times, most=MOST_TIMES)
+    count = 1 if rounds is None else whole(rounds=rounds, most=MOST_TIMES)
     if wanted == "reports":
         return _fewest_reports(each, target, positive(local_epsilon=local_epsilon), count)
     return _largest_local_epsilon(each, target, whole(reports=reports), count)
@@ -271,49 +272,49 @@ class _Round:
         return anybody(local) if self.randomizer is None else telling(varied(self.randomizer)(local))
 
 
-def _largest_local_epsilon(each: _Round, target: Target, reports: int, times: int) -> Calibration:
+def _largest_local_epsilon(each: _Round, target: Target, reports: int, rounds: int) -> Calibration:
     local = largest_local_epsilon(
         lambda value: each.curve(value, reports),
         each.like,
         target,
         reports=reports,
-        times=times,
-        tolerance=_TOLERANCE if times == 1 else _OF_ROUNDS,
+        rounds=rounds,
+        tolerance=_TOLERANCE if rounds == 1 else _OF_ROUNDS,
     )
     if local is None:
         advice = "more reports" if each.bound == "tightest" else 'bound="tightest", or more reports'
         raise UnreachableError(
             f"{each.bound} gives no guarantee of epsilon={target.epsilon:g} at reports={reports}, "
-            f"delta={target.delta:g}{_rounds(times)}, however small local_epsilon is{_before(target)}; use {advice}"
+            f"delta={target.delta:g}{_rounds(rounds)}, however small local_epsilon is{_before(target)}; use {advice}"
         )
-    return _answer(each.curve(local, reports), target, times)
+    return _answer(each.curve(local, reports), target, rounds)
 
 
 def _most_rounds(each: _Round, target: Target, local: float, reports: int) -> Calibration:
     curve = each.curve(local, reports)
-    times = most_rounds(curve, each.like(local), target)
-    if not times:
+    rounds = most_rounds(curve, each.like(local), target)
+    if not rounds:
         raise UnreachableError(
             f"a single round of {reports} reports with local_epsilon={local:g} has more than "
             f"epsilon={target.epsilon:g} at delta={target.delta:g}{_before(target)}; use a smaller local_epsilon, "
             "or more reports"
         )
-    return _answer(curve, target, times)
+    return _answer(curve, target, rounds)
 
 
-def _fewest_reports(each: _Round, target: Target, local: float, times: int) -> Calibration:
-    fewest = fewest_reports(lambda count: each.curve(local, count), each.like(local), target, times)
+def _fewest_reports(each: _Round, target: Target, local: float, rounds: int) -> Calibration:
+    fewest = fewest_reports(lambda count: each.curve(local, count), each.like(local), target, rounds)
     if fewest is None:
         raise UnreachableError(
             f"no number of reports up to {MOST_REPORTS:.0e} gives epsilon={target.epsilon:g} at delta={target.delta:g} "
-            f"with local_epsilon={local:g}{_rounds(times)}{_before(target)}; use a smaller local_epsilon, or a larger "
+            f"with local_epsilon={local:g}{_rounds(rounds)}{_before(target)}; use a smaller local_epsilon, or a larger "
             "epsilon or delta"
         )
-    return _answer(each.curve(local, fewest), target, times)
+    return _answer(each.curve(local, fewest), target, rounds)
 
 
-def _rounds(times: int) -> str:
-    return "" if times == 1 else f" for {times:,} rounds"
+def _rounds(rounds: int) -> str:
+    return "" if rounds == 1 else f" for {rounds:,} rounds"
 
 
 def _before(target: Target) -> str:
@@ -323,18 +324,18 @@ def _before(target: Target) -> str:
     return f", because the ledger has already counted {rounded_up(target.spent)} of {exactly(target.epsilon)}"
 
 
-def _answer(curve: PrivacyCurve, target: Target, times: int) -> Calibration:
+def _answer(curve: PrivacyCurve, target: Target, rounds: int) -> Calibration:
     """Return what was looked for, with the guarantee that it has: at most the target, as was checked."""
-    rounds = (*target.before, (curve, times))
+    together = (*target.before, (curve, rounds))
     try:
-        total = compose(rounds)
+        total = compose(together)
     except NoPairError:  # a closed form among them: looser, and as true
-        total = compose(rounds, method="advanced")
+        total = compose(together, method="advanced")
     return Calibration(
         local_epsilon=curve.local_epsilon,
         reports=curve.reports,
-        times=times,
-        epsilon=min(target.reached(curve, times), target.epsilon),
+        rounds=rounds,
+        epsilon=min(target.reached(curve, rounds), target.epsilon),
         delta=target.delta,
         curve=curve,
         total=total,

@@ -15,7 +15,7 @@ __all__ = ["calibrate"]
 def _python(given: dict[str, Any]) -> list[str]:
     named = {"randomizer", "categories"} & given.keys()
     asked = runs({"local_epsilon": 1.0, **given}) if named else taken(given, "local_epsilon")
-    asked += taken(given, "epsilon", "reports", "times", "bound")
+    asked += taken(given, "epsilon", "reports", "rounds", "bound")
     if {"reports", "local_epsilon"} <= given.keys():
         asked.append('solve_for="rounds"')
     return [*opened(given), f"print({call('shoal.calibrate', *asked, *target(given))})"]
@@ -28,7 +28,7 @@ def calibrate(
     delta: Number | None = None,
     reports: Count | None = None,
     local_epsilon: Number | None = None,
-    times: Count | None = None,
+    rounds: Count | None = None,
     randomizer: RandomizerName | None = None,
     categories: Count | None = None,
     bound: BoundName = "tightest",
@@ -46,7 +46,7 @@ def calibrate(
         How many reports there are in a round, to get the largest ε₀.
     local_epsilon : float, optional
         ε₀ of what each person runs, to get the fewest reports; with reports as well, the most rounds.
-    times : int or float, optional
+    rounds : int or float, optional
         How many rounds there are; 1 if not given.
     randomizer : str, optional
         For a better answer, what each person runs: a mechanism as for `amplify`, but gaussian.
@@ -67,7 +67,7 @@ def calibrate(
     >>> calibrate(epsilon=0.1, local_epsilon=2).facts["reports"]
     12875
     """
-    if (reports is None and local_epsilon is None) or None not in (reports, local_epsilon, times):
+    if (reports is None and local_epsilon is None) or None not in (reports, local_epsilon, rounds):
         raise AskedError(
             "give either {reports} (to get the largest ε₀) or {local_epsilon} (to get the reports), with {rounds}; or "
             "both of them without {rounds} (to get the number of rounds)"
@@ -81,7 +81,7 @@ def calibrate(
         epsilon=epsilon,
         delta=usual_delta(delta, ledger),
         reports=reports,
-        times=times,
+        rounds=rounds,
         solve_for=None if None in (reports, local_epsilon) else "rounds",
         bound=bound,
         ledger=ledger,
