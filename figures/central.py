@@ -13,7 +13,7 @@ from figures.palette import BEST, BINARY, BLACK, BLANKET, CHECK_IN, CLONES, RESP
 from shoal.amplification.amplify import amplify
 from shoal.amplification.blanket_form import BlanketForm
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.amplification.published import binary_response_form, check_in_form, first_form
+from shoal.amplification.published import BinaryResponseForm, CheckInForm, FirstForm
 from shoal.mechanisms import RandomizedResponse
 
 __all__ = ["GrowthFigure", "central_large", "central_local", "central_small", "table_one"]
@@ -51,10 +51,10 @@ def _reached(categories: int | None, delta: float = _DELTA) -> Callable[[int, fl
 _THEORETICAL = _Bound("Clones, theoretical", _catalogued("clones-closed-form"), CLONES.formula)
 _SHARP = _Bound("Strong clones, sharp form", _catalogued("strong-clones-sharp-form"), STRONG.formula)
 _BOUNDS = (
-    _Bound("BKMTT'20 (comparison only)", lambda n, local: check_in_form(n, local).epsilon(_DELTA), CHECK_IN),
+    _Bound("BKMTT'20 (comparison only)", lambda n, local: CheckInForm(n, local).epsilon(_DELTA), CHECK_IN),
     _Bound("BBGN'19", lambda n, local: BlanketForm(n, local, "bennett").epsilon(_DELTA), BLANKET),
     _THEORETICAL,
-    _Bound("CSUZZ'19, 2RR", lambda n, local: binary_response_form(n, local).epsilon(_DELTA), BINARY),
+    _Bound("CSUZZ'19, 2RR", lambda n, local: BinaryResponseForm(n, local).epsilon(_DELTA), BINARY),
     _Bound("Clones", _catalogued("clones"), CLONES),
     _Bound("Strong clones", _catalogued("strong-clones"), STRONG),
     _Bound("2RR, exact", _reached(2), RESPONSE),
@@ -209,10 +209,10 @@ _HALF = _Claim(0.5, "e^(ε₀/2)/√n", r"$e^{ε_0/2}/\sqrt{n}$")
 _MANY = _Claim(1.0, "e^ε₀/√(n(e^ε₀ + k))", r"$e^{ε_0}/\sqrt{n(e^{ε_0} + k)}$")
 _NONE = _Claim(math.nan, "", "")
 _ROWS = (
-    _Row("EFMRTT'19", lambda n, local: first_form(n, local).epsilon(_TINY_DELTA), _CUBE, CHECK_IN),
-    _Row("BKMTT'20", lambda n, local: check_in_form(n, local).epsilon(_TINY_DELTA), _ALMOST_CUBE, CHECK_IN),
+    _Row("EFMRTT'19", lambda n, local: FirstForm(n, local).epsilon(_TINY_DELTA), _CUBE, CHECK_IN),
+    _Row("BKMTT'20", lambda n, local: CheckInForm(n, local).epsilon(_TINY_DELTA), _ALMOST_CUBE, CHECK_IN),
     _Row("BBGN'19", lambda n, local: BlanketForm(n, local, "bennett").epsilon(_TINY_DELTA), _ONE, BLANKET),
-    _Row("CSUZZ'19, 2RR", lambda n, local: binary_response_form(n, local).epsilon(_TINY_DELTA), _HALF, BINARY),
+    _Row("CSUZZ'19, 2RR", lambda n, local: BinaryResponseForm(n, local).epsilon(_TINY_DELTA), _HALF, BINARY),
     _Row("Clones, theoretical", _catalogued("clones-closed-form", _TINY_DELTA), _HALF, CLONES),
     _Row("Clones", _catalogued("clones", _TINY_DELTA), _HALF, CLONES),
     _Row("Clones, (ε₀, δ₀)-DP", _catalogued("clones", _TINY_DELTA, _LOCAL_DELTA), _HALF, CLONES),

@@ -11,7 +11,7 @@ from scipy.stats import binom
 import shoal
 from shoal.amplification.blanket_form import BlanketForm
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.amplification.published import binary_response_form, check_in_form, first_form, replacement_form
+from shoal.amplification.published import BinaryResponseForm, CheckInForm, FirstForm, ReplacementForm
 
 _DELTAS = (0.3, 1e-2, 1e-6, 1e-15)
 
@@ -19,7 +19,7 @@ _DELTAS = (0.3, 1e-2, 1e-6, 1e-15)
 def test_the_first_form_lies_above_the_strong_clones() -> None:
     for reports in (1000, 2_000, 20_000, 10**6, 10**9):
         for local_epsilon in (0.001, 0.1, 0.49):
-            form = first_form(reports, local_epsilon)
+            form = FirstForm(reports, local_epsilon)
             strong = shoal.amplify(local_epsilon=local_epsilon, reports=reports)
             for delta in _DELTAS:
                 assert strong.epsilon(delta) <= form.epsilon(delta) <= local_epsilon
@@ -44,12 +44,12 @@ def test_check_ins_lie_above_the_strong_clones() -> None:
         reports, local_epsilon = int(10 ** random.uniform(0, 9)), float(10 ** random.uniform(-3, 1))
         delta = float(10 ** random.uniform(-14, -0.1))
         strong = shoal.amplify(local_epsilon=local_epsilon, reports=reports)
-        assert check_in_form(reports, local_epsilon).epsilon(delta) >= strong.epsilon(delta)
+        assert CheckInForm(reports, local_epsilon).epsilon(delta) >= strong.epsilon(delta)
 
 
 def test_check_ins_are_of_the_quoted_order() -> None:
     # e^(5ε₀/2)/√n (arXiv 2012.12803v3); the square, e^(5ε₀)/n, does not give the e^(30ε₀)/n quoted for 8ε₀.
-    ratios = [check_in_form(10**15, x).epsilon(0.5) / math.exp(2.5 * x) for x in (4.0, 5.0, 6.0)]
+    ratios = [CheckInForm(10**15, x).epsilon(0.5) / math.exp(2.5 * x) for x in (4.0, 5.0, 6.0)]
     assert ratios[2] == pytest.approx(ratios[1], rel=0.1)
 
 
@@ -58,7 +58,7 @@ def test_the_binary_form_lies_above_binary_randomized_response() -> None:
     held = 0
     for reports in (100, 1000, 10**4, 10**6):
         for local_epsilon in (0.1, 1.0, 2.0, 4.0):
-            form = binary_response_form(reports, local_epsilon)
+            form = BinaryResponseForm(reports, local_epsilon)
             limit = lower_bound(local_epsilon=local_epsilon, reports=reports, categories=2)
             for delta in _DELTAS:
                 try:
@@ -71,7 +71,7 @@ def test_the_binary_form_lies_above_binary_randomized_response() -> None:
 
 
 def test_a_known_value_of_the_binary_form() -> None:
-    form = binary_response_form(10**6, 4.0)
+    form = BinaryResponseForm(10**6, 4.0)
     assert form.epsilon(1e-6) == pytest.approx(0.113853, rel=1e-5)
     assert lower_bound(local_epsilon=4, reports=10**6, categories=2).epsilon(1e-6) == pytest.approx(0.024014, rel=1e-4)
 
@@ -88,21 +88,19 @@ def test_the_steps_of_the_binary_proof() -> None:
 
 def test_out_of_range_says_what_to_do() -> None:
     with pytest.raises(shoal.errors.RangeError, match="reports >= 1000"):
-        first_form(999, 0.1).epsilon(1e-6)
+        FirstForm(999, 0.1).epsilon(1e-6)
     with pytest.raises(shoal.errors.RangeError, match=r"local_epsilon < 0\.5"):
-        first_form(10**6, 0.5).delta(0.1)
+        FirstForm(10**6, 0.5).delta(0.1)
     with pytest.raises(shoal.errors.RangeError) as caught:
-        binary_response_form(1000, 5.0).epsilon(1e-6)
+        BinaryResponseForm(1000, 5.0).epsilon(1e-6)
     fewest = int(str(caught.value).rsplit("at least ", 1)[1].split(" ")[0].replace(",", ""))
-    assert binary_response_form(fewest + 1, 5.0).epsilon(1e-6) <= 5
+    assert BinaryResponseForm(fewest + 1, 5.0).epsilon(1e-6) <= 5
     with pytest.raises(shoal.errors.RangeError):
-        binary_response_form(10, 1.0).delta(0.5)
-    for form in (
-        first_form(10**4, 0.1),
-        check_in_form(10, 1.0),
-        binary_response_form(10**4, 1.0),
-        replacement_form(9, 1.0),
-    ):
+        BinaryResponseForm(10, 1.0).delta(0.5)
+    with pytest.raises(shoal.errors.RangeError, match="local_delta"):
+        ReplacementForm(1000, 1.0, 1e-5).epsilon(1e-6)
+    form: FirstForm | CheckInForm | BinaryResponseForm | ReplacementForm
+    for form in (FirstForm(10**4, 0.1), CheckInForm(10, 1.0), BinaryResponseForm(10**4, 1.0), ReplacementForm(9, 1.0)):
         with pytest.raises(shoal.errors.NoPairError):
             form.bracket(1e-6)
         with pytest.raises(shoal.errors.NoPairError):
@@ -110,11 +108,12 @@ def test_out_of_range_says_what_to_do() -> None:
 
 
 def test_formulas_are_inverted_to_the_safe_side() -> None:
+    form: FirstForm | CheckInForm | BinaryResponseForm | ReplacementForm
     for form in (
-        first_form(10**5, 0.3),
-        check_in_form(10**6, 1.0),
-        binary_response_form(10**5, 2.0),
-        replacement_form(10**5, 1.0),
+        FirstForm(10**5, 0.3),
+        CheckInForm(10**6, 1.0),
+        BinaryResponseForm(10**5, 2.0),
+        ReplacementForm(10**5, 1.0),
     ):
         for delta in (1e-3, 1e-6, 1e-12):
             back = form.delta(form.epsilon(delta))
@@ -126,7 +125,7 @@ def test_formulas_are_inverted_to_the_safe_side() -> None:
 def test_sampling_with_replacement_lies_above_repeated_randomized_response() -> None:
     # n steps, each on a random record: the differing record is met Bin(n, 1/n) times, all others are alike and known.
     reports, local_epsilon = 40, 0.7
-    local, form = math.exp(local_epsilon), replacement_form(reports, local_epsilon)
+    local, form = math.exp(local_epsilon), ReplacementForm(reports, local_epsilon)
     probability = 1 / (1 + local)
     first, second = probability, probability + (1 - 2 * probability) / reports
     pmf = [
@@ -144,7 +143,7 @@ def test_the_delta_printed_for_sampling_with_replacement_is_too_small() -> None:
     told = -math.expm1(reports * math.log1p(-local_delta / reports))
     assert told == pytest.approx(9.995e-4, rel=1e-4)
     assert told > 400 * (reports * delta + local_delta / reports)
-    assert told <= local_delta
+    assert told <= ReplacementForm(reports, 1.0, local_delta).delta(100.0)
 
 
 _FORMS = {
