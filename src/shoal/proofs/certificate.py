@@ -197,7 +197,8 @@ class Certificate:
         try:
             if len(text) > MOST_BYTES:
                 raise ValueError(f"it has {len(text):,} characters, and a certificate at most {MOST_BYTES:,}")
-            given, content = _spelled(text), json.loads(text)
+            given = _spelled(text)
+            content = json.loads(text)
             if isinstance(content, dict) and content.get("format") in _EARLIER:
                 raise ValueError(f"its format is {content['format']}, of an earlier shoal, which is not trusted")
             if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -31,13 +31,19 @@ _SHORT = 4  # ranges of this number of nodes or fewer are summed: a bound of the
 _MOST_NODES = 1e15  # beyond this number of nodes no range is looked at
 # A range that adds less than this part of the first nodes, times fineness², or than the second part, is charged and not
 # summed: smoothing adds about fineness² anyway.
-_NEGLIGIBLE, _MOST_NEGLIGIBLE = 1.5e-5, 1e-9
+_NEGLIGIBLE = 1.5e-5
+_MOST_NEGLIGIBLE = 1e-9
 _BOUND_BITS = 64  # of bounds of ranges, which are charged and may be rough: a third faster than at full precision
-_RANGE, _NODE = 15, 18  # microseconds per range, and per node, besides those of its values (measured)
+# microseconds per range, and per node, besides those of its values (measured)
+_RANGE = 15
+_NODE = 18
 _MOST_SINES = 4_000_000  # nodes and ranges, times the values of W: more would take longer than a few seconds
 _CLEAR = 22.0  # aliases are to stay below exp(−22) of the answer: fewer aliases take more nodes
 _CLEAR_PART = 14.0  # the same for each range of a long tail, whose part of the answer is smaller
-_LEAST, _MOST, _HALVINGS = -14.0, 9.0, 22  # decimal logarithms of tilts, and how often their interval is halved
+# decimal logarithms of tilts, and how often their interval is halved
+_LEAST = -14.0
+_MOST = 9.0
+_HALVINGS = 22
 _CUT = 9.6  # at this many units of 1/τ the factor e^{−τ²y²/2} is below 1e-20
 _ZERO_COUNTS = 1e-14  # the least probability that all copies are zero, at which this event is taken out of the sum
 _FEWEST = 64  # a W with fewer values has no long tail
@@ -47,7 +53,9 @@ _GAIN = 0.1  # splitting is for where Chernoff's bound gets smaller by more than
 _LEAST_SHARE = 1e-12  # of Chernoff's bound of all, for a range: a smaller one is smoothed as much as possible
 _LESS = 0.98  # of the deviation of a range, which is only about known: what is smoothed less costs less of δ
 _COARSEST = 0.2  # the most that a range with a small share is smoothed, in its standard deviations
-_THIN, _THINNED = 2, 0.005  # in ranges of large values every second small one is kept, unless the fineness is below
+# in ranges of large values every second small one is kept, unless the fineness is below
+_THIN = 2
+_THINNED = 0.005
 _GONE = -60.0  # values that the tilt makes less likely than exp(−60) of the others are raised to the largest of them
 
 
@@ -74,7 +82,8 @@ def aim(values: Sequence[float], probabilities: Sequence[float], missing: float,
     """Return a tilt near the saddle point of φ(θ)ⁿ/θ², and a period beyond which aliases are negligible."""
     masses = zip((*values, 0.0), (*probabilities, missing), strict=True)
     rows = [(value, math.log(mass)) for value, mass in masses if mass > 0]
-    low, high = _LEAST, _MOST
+    low = _LEAST
+    high = _MOST
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         tilt = 10.0**middle
@@ -303,7 +312,9 @@ def _thinned(part: Part) -> Part:
     """Return fewer of the first values: the others' masses are put at two that are kept, with their means."""
     if part.inner is None:
         return part
-    values, probabilities, inner = part.values, part.probabilities, part.inner
+    values = part.values
+    probabilities = part.probabilities
+    inner = part.inner
     kept = [*range(0, inner - 1, _THIN), inner - 1]
     fewer = [values[index] for index in kept]
     masses = [arb(0)] * len(kept)

@@ -321,11 +321,6 @@ def lattice_index(epsilon: float, step: float) -> int:
     """Return the largest integer whose multiple of the step is at most ε.
 
     The quotient of floats may round up to the next integer, and a chord that begins there would be too small at ε.
-
-    Examples
-    --------
-    >>> lattice_index(0.3, 0.1), int(0.3 / 0.1), lattice_index(1.0, 0.1), int(1.0 / 0.1)
-    (2, 2, 9, 10)
     """
     return Fraction(epsilon) // Fraction(step)
 

@@ -94,7 +94,8 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
     if size > most_terms:
         return INFINITE
     spend(size + sum(most))
-    usual_value, usual_probability = values[usual], probabilities[usual]
+    usual_value = values[usual]
+    usual_probability = probabilities[usual]
     # (p/p_usual)^k/k! of each other value, and n!/(n − k)!·p_usual^n: products of these are the multinomial law.
     ladders = []
     for index, limit in zip(others, most, strict=True):
@@ -108,7 +109,8 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
     nil = arb(0)
 
     def summed(position: int, height: Ball, used: int) -> Ball:
-        result, step = nil, values[others[position]] - usual_value
+        result = nil
+        step = values[others[position]] - usual_value
         ladder = ladders[position]
         last = position == len(others) - 1
         for count in range(min(most[position], together - used) + 1):
@@ -164,28 +166,36 @@ def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> B
     active = below + above
     if not (low < 0 and high > 0 and below > 0 and above > 0 and active < 1):
         return INFINITE
-    share, first = above / active, copies * above * high
+    share = above / active
+    first = copies * above * high
     mean = float(active) * copies
     depth = _LEFT_OUT - log_answer + math.log(max(float(first.upper()), 1e-300))
     reach = math.sqrt(2 * depth * mean * float(1 - active)) + depth + 2  # by Bernstein's inequality
     if not math.isfinite(mean + reach):  # a value, or the answer that was expected, is no double
         return INFINITE
-    start, stop = max(1, math.floor(mean - reach)), min(copies, math.ceil(mean + reach))
+    start = max(1, math.floor(mean - reach))
+    stop = min(copies, math.ceil(mean + reach))
     if not 0 < stop - start + 1 <= most:
         return INFINITE
     spend(_PER_NUMBER * (stop - start + 1))
-    wide, other = high - low, 1 - share
+    wide = high - low
+    other = 1 - share
     fewest = max(0, math.floor(start * float(-low / wide)) - 1)
     height = high * fewest + low * (start - fewest)
     while not height <= 0:
         spend(1)
-        fewest, height = fewest - 1, height - wide
+        fewest -= 1
+        height = height - wide
     while height <= 0:
         spend(1)
-        fewest, height = fewest + 1, height + wide
+        fewest += 1
+        height = height + wide
     tail, here = _tail(start - 1, fewest - 1, share)
-    drift, drop, odds = share * high + other * low, -low * other, share / other
-    weight, more = _likelihood(copies, start, active), active / (1 - active)
+    drift = share * high + other * low
+    drop = -low * other
+    odds = share / other
+    weight = _likelihood(copies, start, active)
+    more = active / (1 - active)
     answer = arb(0)
     for t in range(start, stop + 1):
         part = t * (tail * drift + drop * here)  # (2.2)
@@ -197,17 +207,24 @@ def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> B
         weight = weight * (copies - t) * more / (t + 1)  # Pr(T = t + 1) from Pr(T = t)
         # One copy more: first with the same count, then with as many as make S positive.
         each = here * other / (t - fewest + 1)
-        tail, here = tail + each * (fewest - 1), each * t
+        tail = tail + each * (fewest - 1)
+        here = each * t
         height += low
         while height <= 0:
             spend(1)
             tail -= here
             here = here * (t - fewest + 1) * odds / fewest
-            fewest, height = fewest + 1, height + wide
+            fewest += 1
+            height = height + wide
     # (S)₊ ≤ high·A: numbers of copies outside of the interval cost Chernoff's bound.
+    return answer + first * _outside(copies, start, stop, active)
+
+
+def _outside(copies: int, start: int, stop: int, active: Ball) -> Ball:
+    """Return a bound of Pr(1 + Bin(copies − 1, active) is below `start` or above `stop`)."""
     outside = arb(0)
     if stop < copies:
         outside += binomial_tail(copies - 1, stop, active)
     if start > 1:
         outside += binomial_tail(copies - 1, copies - start + 1, 1 - active)
-    return answer + first * outside
+    return outside

@@ -28,17 +28,23 @@ _MOST_MORE = 1e-3  # what is proved may be larger than the printed ε by this pa
 # With at most this many values of W in all, a step of this part of the deviation of a loss: a smaller one is slower.
 _STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.06))
 # More kinds of rounds than this have this step: each of them takes time, and a thousandth of ε is enough.
-_MANY_KINDS, _WIDEST = 30, 0.085
+_MANY_KINDS = 30
+_WIDEST = 0.085
 _SLOW = 50  # the cost of δ of a kind without a W, in values of W
 _FINENESS = 0.008  # how much δ of each round is smoothed: less takes longer, and lowers ε
 _LEFT_OUT = 1e-4  # the part of δ that may be spent on losses beyond the last point
 _FAR = 5e-3  # of δ: if infinite losses have more than this, there is one more point at ε₀
 _COSTLY = 80  # with more values of W than this, losses beyond `_DENSE` deviations are ever farther apart, by a factor
-_DENSE, _MOST_FAR = 5.0, 400  # deviations with points on every multiple, and the most points beyond them
+# deviations with points on every multiple, and the most points beyond them
+_DENSE = 5.0
+_MOST_FAR = 400
 _POINT = 60  # microseconds per point of a grid, for a δ in closed form; others announce more on their own
 _REACH = 2**21  # the largest multiple of a step: all multiples up to it are exact in float64
 # Limits of kinds of rounds, of rounds of a kind, of points of all grids and of nodes: a file beyond them is refused.
-_MOST_KINDS, _MOST_TIMES, _MOST_POINTS, _MOST_NODES = 1_000, 10**9, 60_000, 400_000
+_MOST_KINDS = 1_000
+_MOST_TIMES = 10**9
+_MOST_POINTS = 60_000
+_MOST_NODES = 400_000
 _SHOWN = 3  # so many kinds of rounds are described in the sentence; a digest identifies the others
 
 
@@ -187,7 +193,8 @@ class Composition:
             points = min(most, math.ceil(spread * math.sqrt(max(0.0, -2 * math.log(enough))) / width) + 1)
             height = pair.at(width * min(points, most), fineness=0.03)
             while points < most and not height <= enough:
-                points, before = min(most, math.ceil(1.15 * points) + 1), height
+                points = min(most, math.ceil(1.15 * points) + 1)
+                before = height
                 height = pair.at(width * points, fineness=0.03)
                 if pair.floor and not height < _STALLED * before:  # a charge for δ₀ is left, which stays
                     break
@@ -207,7 +214,8 @@ def repeated(pair: DominatingPair, times: int, known: dict[Any, Any]) -> Composi
 
 def _thinned(last: int, dense: int, apart: float) -> tuple[int, list[int]]:
     """Return how many neighbours there are, and then ever fewer points up to the last: what is there is rare."""
-    far, point = [], dense
+    far = []
+    point = dense
     while point < last:
         point = min(last, math.ceil(apart * point))
         far.append(point)

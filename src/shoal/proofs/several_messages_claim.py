@@ -27,7 +27,9 @@ WHOLE = 1 << 64
 _MOST = 10**18  # the most outputs of a design
 _MOST_LIMIT = 1 << 16  # the most dummies per category, over two
 # Of split and mix: more would take longer than a proof may.
-_MOST_MESSAGES, _MOST_STEPS, _MOST_MODULUS = 64, 1 << 20, 1 << 63
+_MOST_MESSAGES = 64
+_MOST_STEPS = 1 << 20
+_MOST_MODULUS = 1 << 63
 _BITS = 192  # the precision of what does not depend on ε, whatever the precision of the proof
 _COMPONENTS_BITS = 128  # the precision of the components of matchings, which are needed to a few digits
 _WORK = 2_000_000  # microseconds, at most, to bound the components of matchings (measured)
@@ -148,7 +150,8 @@ class DummyClaim(RoundClaim, name="dummies"):
         decay = self._decay
         power = decay**self.limit
         whole = 1 + decay - 2 * power * decay
-        end, upper = power * (1 - decay) / whole, (1 - power) / whole
+        end = power * (1 - decay) / whole
+        upper = (1 - power) / whole
         return end * (2 - end), upper * upper
 
     @cached_property
@@ -236,7 +239,8 @@ class MixClaim(RoundClaim, name="split-and-mix"):
         best = (self.steps - 1 + ball(epsilon) / decay.log()) / 2
         if not best.rad() < 1:
             raise ParameterError("there are too few bits to tell where the noise decides")
-        least, most = int(best.lower().floor().fmpz()), int(best.upper().ceil().fmpz())
+        least = int(best.lower().floor().fmpz())
+        most = int(best.upper().ceil().fmpz())
         value = ball(0.0)
         for m in range(max(-1, least), min(self.steps, most) + 1):
             value = value.max(1 - (decay ** (m + 1) + growth * decay ** (self.steps - m)) / (1 + decay))
