@@ -389,17 +389,3 @@ def test_lower_bound_of_categories_is_reached(categories: int) -> None:
             found = lower.delta(share * local_epsilon)
             assert found > 0
             assert contains(truth(share * local_epsilon), found)
-
-
-@pytest.mark.slow
-def test_lower_bound_is_below_every_bound() -> None:
-    rng = np.random.default_rng(17)
-    for _ in range(40):
-        reports = int(10 ** rng.uniform(2.5, 9))
-        local_epsilon = float(rng.uniform(0.05, min(6.0, math.log(reports) - 3)))
-        delta = float(10 ** rng.uniform(-12, -3))
-        lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).epsilon(delta)
-        curves = shoal.compare(local_epsilon=local_epsilon, reports=reports, delta=delta)
-        assert {curve.bound for curve in curves} >= {"clones", "strong-clones"}
-        assert [curve.bound for curve in curves if curve.epsilon(delta) < lower] == []
-        assert lower == 0 or lower > 0.8 * curves[0].epsilon(delta)

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
@@ -137,22 +136,6 @@ def test_delta_of_epsilon_meets_its_target_closely(
 
 
 @pytest.mark.slow
-@examples(160)
-@given(report_counts, local_epsilons, shares, families)
-def test_epsilon_of_delta_returns_what_went_in(
-    reports: int, local_epsilon: float, share: float, family: Family
-) -> None:
-    curve = curve_of(reports, local_epsilon, family)
-    epsilon = share * local_epsilon
-    delta = curve.delta(epsilon)
-    assert 0 <= delta <= 1
-    assume(0 < delta < 1)
-    found = curve.epsilon(delta)
-    # With few clones δ(ε) has plateaus, and there any point of the plateau is right.
-    assert found <= epsilon * (1 + RELATIVE) + ABSOLUTE or curve.delta(found) >= delta * (1 - 1e-12)
-
-
-@pytest.mark.slow
 @examples(120)
 @given(report_counts, local_epsilons, deltas, families)
 def test_epsilon_bracket_is_narrow(reports: int, local_epsilon: float, delta: float, family: Family) -> None:
@@ -207,42 +190,6 @@ def test_a_larger_epsilon_never_needs_a_larger_delta(
     less, more = sorted((one * local_epsilon, other * local_epsilon))
     assert 0 <= curve.delta(more) <= curve.delta(less) * (1 + RELATIVE) + 1e-300
     assert curve.delta(local_epsilon) == 0
-
-
-@pytest.mark.slow
-@examples(120)
-@given(report_counts, local_epsilons, deltas, shares)
-def test_strong_clones_are_never_above_clones(reports: int, local_epsilon: float, delta: float, share: float) -> None:
-    strong, clones = (curve_of(reports, local_epsilon, bound) for bound in ("strong-clones", "clones"))
-    assert strong.epsilon(delta) <= clones.epsilon(delta) * (1 + 1e-9) + ABSOLUTE
-    epsilon = share * local_epsilon
-    assert strong.delta(epsilon) <= clones.delta(epsilon) * (1 + 1e-7)
-
-
-@pytest.mark.slow
-@examples(120)
-@given(about(10, 10**12), local_epsilons, deltas)
-def test_formulas_are_never_below_their_pair(reports: int, local_epsilon: float, delta: float) -> None:
-    found = {
-        curve.bound: curve.epsilon(delta)
-        for curve in shoal.compare(local_epsilon=local_epsilon, reports=reports, delta=delta)
-    }
-    assert list(found.values()) == sorted(found.values())
-    for bound, epsilon in found.items():
-        if bound.startswith(("strong", "clones", "koskela")):
-            pair = "strong-clones" if bound.startswith("strong") else "clones"
-            assert epsilon >= found[pair] * (1 - 1e-9)
-
-
-# Lower bounds
-
-
-@pytest.mark.slow
-@examples(100)
-@given(report_counts, local_epsilons, deltas)
-def test_lower_bound_is_below_the_tightest_bound(reports: int, local_epsilon: float, delta: float) -> None:
-    lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).epsilon(delta)
-    assert 0 <= lower <= curve_of(reports, local_epsilon).epsilon(delta)
 
 
 # Certificates
@@ -372,16 +319,3 @@ def test_calibrated_reports_are_the_fewest(local_epsilon: float, target: float, 
     assert curve_of(found.reports, local_epsilon).epsilon(delta) == found.epsilon <= target
     if found.reports > 1:
         assert curve_of(found.reports - 1, local_epsilon).epsilon(delta) > target * (1 - ROOM)
-
-
-# Arrays are what their entries are
-
-
-@examples(20)
-@given(st.integers(1, 10**6), local_epsilons, st.lists(deltas, min_size=1, max_size=4))
-def test_arrays_of_deltas_give_arrays_of_the_same_epsilons(
-    reports: int, local_epsilon: float, many: list[float]
-) -> None:
-    curve = curve_of(reports, local_epsilon)
-    found = curve.epsilon(np.array(many))
-    assert found.tolist() == pytest.approx([curve.epsilon(delta) for delta in many], rel=1e-15)

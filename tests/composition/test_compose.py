@@ -279,7 +279,7 @@ def test_methods_are_in_order(setting: Setting, times: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("setting", "method"), representative(product(MEDIUM, METHODS), 6), ids=str)
 def test_monotone_in_rounds_and_in_delta(setting: Setting, method: str) -> None:
-    rounds, deltas = ((1, 2, 3, 10, 100), DELTAS) if method == "pld" else ((1, 30), (1e-2, 1e-8))
+    rounds, deltas = ((1, 2, 10, 100), DELTAS[::2]) if method == "pld" else ((1, 30), (1e-2, 1e-8))
     curves = [curve_of(setting).repeated(times, method=method) for times in rounds]
     table = np.array([[curve.epsilon(delta) for delta in deltas] for curve in curves])
     assert np.all(np.isfinite(table))
@@ -360,12 +360,12 @@ def test_without_delta_local_epsilons_add_up(setting: Setting, times: int) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("setting", "times"), representative(product([*MEDIUM, *EXTREME], (2, 10_000, 10**6)), 8), ids=str
+    ("setting", "times"), representative(product([*MEDIUM, *EXTREME], (2, 10_000, 10**6)), 7), ids=str
 )
 def test_nothing_is_infinite(setting: Setting, times: int) -> None:
     curve = curve_of(setting).repeated(times)
     ceiling = times * setting[1] * (1 + 1e-12)
-    values = [curve.epsilon(delta) for delta in (0.5, 1e-6, 1e-20, 1e-100, 1e-305)]
+    values = [curve.epsilon(delta) for delta in (0.5, 1e-20, 1e-305)]
     assert all(0 <= value <= ceiling for value in values), values
     assert all(two >= one * (1 - 1e-3) for one, two in pairwise(values))
     lower, upper = curve.epsilon_bracket(1e-20)
@@ -557,7 +557,7 @@ def test_few_knots_of_gaussian_noise_are_enough(sigma: float, reports: int, time
         (0.3, 10**4, 365, 232.87482188604886, 233.06785323920994),
         pytest.param(0.3, 10**6, 10**4, 321.57103891545813, 321.85760601148985, marks=pytest.mark.exhaustive),
         pytest.param(0.5, 100, 365, 160.18729343010915, 160.3217197060168, marks=pytest.mark.exhaustive),
-        (0.5, 10**6, 30, 0.2440574732603662, 0.24426202716721176),
+        pytest.param(0.5, 10**6, 30, 0.2440574732603662, 0.24426202716721176, marks=pytest.mark.exhaustive),
         (1.0, 10**4, 10**4, 9.110017064976763, 9.115794225086365),
         (3.0, 100, 30, 0.8821843734642728, 0.8826831994807223),
     ],

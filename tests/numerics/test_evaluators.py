@@ -64,17 +64,6 @@ def test_clones_contain_the_exact_value(pair: ClonePair, epsilon: float) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pair", "epsilon"), representative(_points(60, 2, 12.0), 15))
-def test_floats_lie_around_the_certified_ball(pair: ClonePair, epsilon: float) -> None:
-    lower, upper = pair.delta_bracket(epsilon)
-    ball = certified(pair, epsilon, 192)
-    assert ball.upper() >= lower
-    if upper > 1e-299:
-        assert ball.upper() <= upper * (1 + 1e-6)
-        assert upper <= float(ball.upper()) * (1 + 1e-6)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-100, 1e-200, 1e-290])
 @pytest.mark.parametrize(
     ("local_epsilon", "reports"), [(1.0, 10**4), (1.0, 10**6), (2.0, 10**7), (1.0, 10**9), (2.0, 10**12)]
@@ -120,15 +109,6 @@ def test_response_pairs_contain_the_exact_value(reports: int, local_epsilon: flo
             lower, upper = response(reports, local_epsilon, size, place).delta_bracket(epsilon)
             assert lower <= ball.upper()
             assert ball.lower() <= upper * (1 + 1e-15)
-
-
-def test_limits_of_the_pair_are_exact() -> None:
-    for local_epsilon in (1e-3, 1.0, 20.0, 800.0):
-        pair = ClonePair(1, local_epsilon, "clones")
-        alone = -math.expm1(-local_epsilon / 2) / (1 + math.exp(-local_epsilon))
-        lower, upper = pair.delta_bracket(local_epsilon / 2)
-        assert lower <= alone <= upper <= alone * (1 + 1e-14)
-        assert pair.delta_bracket(local_epsilon) == (0.0, 0.0)
 
 
 def test_searches_end_on_the_safe_side() -> None:

@@ -424,31 +424,6 @@ def test_two_rr_lower_epsilon(reports: int, local_epsilon: float, epsilon: float
     assert max(exact.two_rr_delta(reports, local_epsilon, lower * (1 + 1e-6), bits=120)) < 1e-6
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("reports", "local_epsilon", "clone_probability", "epsilon"),
-    [
-        (1000, 1.0, "clones", 0.182412),
-        (1000, 1.0, "strong", 0.148671),
-        (10_000, 1.0, "clones", 0.053005),
-        (10_000, 1.0, "strong", 0.043206),
-        (10_000, 4.0, "strong", 0.410812),
-        (100_000, 0.1, "strong", 0.000764),
-        (100_000, 4.0, "strong", 0.118153),
-        (1_000_000, 6.0, "strong", 0.103051),
-        (1_000_000, 8.0, "strong", 0.303694),
-    ],
-)
-def test_pair_table_at_delta_one_millionth(
-    reports: int, local_epsilon: float, clone_probability: exact.CloneProbability, epsilon: float
-) -> None:
-    above, below = (
-        exact.pair_delta_window(reports, local_epsilon, side, clone_probability, deviations=12.0)
-        for side in (epsilon - 1e-6, epsilon + 1e-6)
-    )
-    assert above > 1e-6 > below
-
-
 def test_bounds_refuse_what_they_cannot_do() -> None:
     with pytest.raises(ValueError, match="clone_probability"):
         exact.pair_delta(3, 1.0, 0.1, "stronger")  # type: ignore[arg-type]

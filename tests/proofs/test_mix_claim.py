@@ -166,7 +166,7 @@ def test_rounds_with_every_other_kind_are_proved() -> None:
         shoal.amplify(shoal.OneBitMean(local_epsilon=1), reports=10**4),
         shoal.hunt(people=10**4, epsilon=1).of_round,
     ]
-    for other in representative(others, 4):
+    for other in representative(others, 3):
         both = shoal.compose([(curve, 2), other])
         epsilon = both.epsilon(1e-6)
         assert 2 * curve.epsilon(1e-6) < epsilon < 2 * curve.epsilon(1e-6) + 1.3 * other.epsilon(1e-6)
