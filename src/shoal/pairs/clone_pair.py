@@ -87,7 +87,8 @@ class CloneLike(Pair):
 
     def scale(self, epsilon: float) -> float:
         """Return the distance of the outer values of W, over n: δ(ε)/E[(βM − J)₊], M ~ Bin(n, p), J ~ Bin(M, 1/2)."""
-        return 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (self.clone_probability * self.reports)
+        distance = 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2)
+        return distance / (self.clone_probability * self.reports)
 
     def guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there.
@@ -105,14 +106,18 @@ class CloneLike(Pair):
             return many, slope
         loss = math.exp(log_right) * (1 + math.exp(-self.local_epsilon))
         few = self.local_epsilon + math.log1p(-loss) if loss < 1 else 0.0
-        return (many, slope) if many > few else (few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300))
+        if many > few:
+            return many, slope
+        return few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300)
 
     def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
         probability = self.clone_probability
         share = self.threshold(epsilon)
         mean = -0.5 * probability * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
-        return Summand(self.reports, self.scale(epsilon), (share, share - 1), (probability / 2, probability / 2), mean)
+        values = (share, share - 1)
+        probabilities = (probability / 2, probability / 2)
+        return Summand(self.reports, self.scale(epsilon), values, probabilities, mean)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence at each order."""

@@ -80,7 +80,8 @@ class DecompositionPair(Pair):
         half = math.tanh(epsilon / 2)
         scale = own * (1 + math.exp(epsilon)) / (probability * self.reports)
         drift = -half * (1 - own) / own
-        return Summand(self.reports, scale, (share, share - 1, drift), (probability,) * 3, -half * probability / own)
+        mean = -half * probability / own
+        return Summand(self.reports, scale, (share, share - 1, drift), (probability,) * 3, mean)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up; often it is ε₀, of which this pair knows nothing, and far from any guess."""

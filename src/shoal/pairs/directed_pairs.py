@@ -161,20 +161,24 @@ class Screen:
         self._pairs = pairs
         self._weights = pairs.probabilities * _UP
         chosen = np.arange(2 * len(pairs)) if chosen is None else chosen
-        one, other = np.where(chosen % 2, pairs.indices[chosen // 2].T[::-1], pairs.indices[chosen // 2].T)
+        inputs = pairs.indices[chosen // 2].T
+        one, other = np.where(chosen % 2, inputs[::-1], inputs)
         self._epsilons = np.broadcast_to(epsilons, chosen.shape)
         ratios = np.exp(self._epsilons)
         # 2⁻⁴⁶ of the second term is more than its rounding; where the first is twice as large, W has its own digits.
-        self._values = pairs.ratios[one] - (ratios * (1 - slack(128)))[:, None] * pairs.ratios[other]
+        factors = ratios * (1 - slack(128))
+        self._values = pairs.ratios[one] - factors[:, None] * pairs.ratios[other]
         self._values += slack(16) * np.abs(self._values)
         self._means = -np.expm1(self._epsilons) + slack(256) * (1 + ratios)
-        self._largest, self._smallest = self._values.max(axis=1), self._values.min(axis=1)
+        self._largest = self._values.max(axis=1)
+        self._smallest = self._values.min(axis=1)
         self._ceilings = np.maximum(self._values, 0.0) @ self._weights
         if reports > 1:
             seconds = (self._values**2) @ self._weights
             self._tilts, self._powers = self._bennett(seconds)
             bounds = self._bounds(self._tilts, self._powers)
-            self._ceilings = np.fmin(self._ceilings, np.fmin(bounds, self._normal(seconds)))
+            quick = np.fmin(bounds, self._normal(seconds))
+            self._ceilings = np.fmin(self._ceilings, quick)
 
     def _normal(self, seconds: Array) -> Array:
         """Return that of a normal S, plus E|X|³/(2n·Var X) + E|X|/n with X = W − EW, by the central limit theorem."""
@@ -188,10 +192,13 @@ class Screen:
             variances = seconds / _UP**2 - mean**2  # from below, for the second term; from above in the first
             deviations = np.sqrt(n * seconds)
             steep = -n * mean / deviations
-            tails = np.array([math.erfc(each) for each in (np.minimum(steep, 50.0) / math.sqrt(2)).tolist()]) / 2
-            normal = deviations * (np.exp(-0.5 * steep**2) / math.sqrt(2 * math.pi) - steep * tails)
+            ends = np.minimum(steep, 50.0) / math.sqrt(2)
+            tails = np.array([math.erfc(each) for each in ends.tolist()]) / 2
+            densities = np.exp(-0.5 * steep**2) / math.sqrt(2 * math.pi)
+            normal = deviations * (densities - steep * tails)
             # The difference cancels where `steep` is large; there the second term is far larger than what is lost.
-            bounds = (normal * _UP + slack(64) * deviations + _MORE * (0.5 * thirds / variances + firsts)) / n
+            charge = _MORE * (0.5 * thirds / variances + firsts)
+            bounds = (normal * _UP + slack(64) * deviations + charge) / n
         return np.where((variances > _LEAST) & np.isfinite(bounds), bounds, 1.0)
 
     def _bennett(self, seconds: Array) -> tuple[Array, Array]:
@@ -212,7 +219,8 @@ class Screen:
             added = seconds * growth * _UP / largest**2
             exponents = self._exponents(tilts * mean + added, tilts * np.abs(mean) + added)
         usable = (tilts > 0) & (tilts < math.inf)  # where no value is positive, M(θ) ≤ 1 for every θ
-        return np.where(usable, tilts, 1.0), np.where(usable, exponents, np.where(largest <= 0, 0.0, math.inf))
+        unusable = np.where(largest <= 0, 0.0, math.inf)
+        return np.where(usable, tilts, 1.0), np.where(usable, exponents, unusable)
 
     def _exponents(self, excess: Array, size: Array) -> Array:
         """Return an upper bound of n·log M(θ), given M(θ) − 1 and the size of what it was added up from."""
@@ -239,13 +247,17 @@ class Screen:
             means = self._means[indices]
             excess = tilts * means + added
             # |exp(x) − 1| + |x|·(2 + exp(x)) is at most |x|·(4 + 2·exp(x)).
-            longest = tilts * np.maximum(np.abs(self._largest), np.abs(self._smallest))[indices]
-            exponents = self._exponents(excess, tilts * np.abs(means) + longest * (6 + 2 * np.abs(excess)))
+            sizes = np.maximum(np.abs(self._largest), np.abs(self._smallest))
+            longest = tilts * sizes[indices]
+            added_up = tilts * np.abs(means) + longest * (6 + 2 * np.abs(excess))
+            exponents = self._exponents(excess, added_up)
             growth += 1
             growth *= values
             first = growth @ weights / (1 + excess)
-            second = np.einsum("ij,ij,j->i", growth, values, weights) / (1 + excess) - first**2
-            following = tilts - (self._n * first - 1 / tilts) / (self._n * second + 1 / tilts**2)
+            squares = np.einsum("ij,ij,j->i", growth, values, weights)
+            second = squares / (1 + excess) - first**2
+            slope = self._n * first - 1 / tilts
+            following = tilts - slope / (self._n * second + 1 / tilts**2)
             following = np.where(np.isfinite(following), following, tilts)
             return exponents, tilts, np.clip(following, tilts / 4, 4 * tilts)
 
@@ -321,7 +333,9 @@ class Screen:
     def larger(self, above: Array, tilts: Array) -> Indices:
         """Return those whose δ(ε) may exceed the number that belongs to each, given tilts that are about the best."""
         indices = np.flatnonzero(self._ceilings > above)
-        return self._sharpened(indices, tilts[indices], above) if len(indices) else indices
+        if len(indices):
+            return self._sharpened(indices, tilts[indices], above)
+        return indices
 
     def _sharpened(self, indices: Indices, tilts: Array, above: Array) -> Indices:
         """Return those of some pairs whose bounds by coarse sums along a contour are above the numbers."""
@@ -404,7 +418,8 @@ class PairCells:
     def ceilings(self, epsilon: float) -> tuple[Array, Array]:
         """Return upper bounds of log δ(ε) of all pairs, and the tilts that they belong to."""
         while self._points[-1] <= epsilon:
-            self._points.append(self._points[-1] + max(_KNOT_STEP * self._spread, _KNOT_GROWTH * self._points[-1]))
+            last = self._points[-1]
+            self._points.append(last + max(_KNOT_STEP * self._spread, _KNOT_GROWTH * last))
             self._knots.append(self._knot(self._points[-1]))
         index = int(np.searchsorted(self._points, epsilon, side="right"))
         one = self._knots[index - 1]
@@ -417,7 +432,8 @@ class PairCells:
             share = np.clip(near / (near + far), 0.0, 1.0)
             tilts = (1 - share) * one.tilts + share * other.tilts
             exponents = (1 - share) * one.exponents + share * other.exponents
-            rounding = slack(64) * (np.abs(one.exponents) + np.abs(other.exponents) + n * tilts * (1 + ratio))
+            sizes = np.abs(one.exponents) + np.abs(other.exponents) + n * tilts * (1 + ratio)
+            rounding = slack(64) * sizes
             logs = exponents + rounding - np.log(n * tilts) - 1 + 1e-9
             along = (ratio - one.ratio) / (other.ratio - one.ratio)
             chords = np.log((1 - along) * one.bounds + along * other.bounds) + 1e-9
@@ -529,7 +545,8 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         while index not in tried:  # a likely one first
             tried.add(index)
             start = min(self[index].rough_guess(delta)[0], most * (1 - 1e-9))
-            index = Screen(self.reports, self.pairs, start, np.arange(min(LIKELY, len(self)))).likeliest()
+            first = np.arange(min(LIKELY, len(self)))
+            index = Screen(self.reports, self.pairs, start, first).likeliest()
         best = 0.0
         while True:
             start, slope = self[index].better_guess(delta)

@@ -165,8 +165,13 @@ class DummyPair(Pair):
         less = self.largest * decay**2
         same = 2 * self.largest * decay
         middle = (more + less) / 2
-        rows = [(2.0, alone / 2), (-2 * growth, alone / 2), (1 - growth, same)]
-        rows += [((more - growth * less) / middle, middle), ((less - growth * more) / middle, middle)]
+        rows = [
+            (2.0, alone / 2),
+            (-2 * growth, alone / 2),
+            (1 - growth, same),
+            ((more - growth * less) / middle, middle),
+            ((less - growth * more) / middle, middle),
+        ]
         scale = 2 * (1 + growth)
         values = tuple(value / scale for value, _ in rows)
         probabilities = tuple(each for _, each in rows)
@@ -225,17 +230,24 @@ class MixProfile(UpperProfile):
 
     def _told(self, epsilon: float) -> float:
         """Return (1 + e^ε)·η, rounded up; infinite where e^ε is no double: η is above 10⁻¹⁶³, and it is above 1."""
-        return up((1 + math.exp(epsilon)) * self.distance, roundings=16) if epsilon < _LARGEST else math.inf
+        if epsilon < _LARGEST:
+            return up((1 + math.exp(epsilon)) * self.distance, roundings=16)
+        return math.inf
 
     def _of_noise(self, epsilon: float) -> float:
         """Return δ(ε) of the noise: 1 − (a^(m + 1) + e^ε·a^(Δ − m))/(1 + a) at the m where it is largest."""
         rate = self.limit / self.steps
         middle = math.floor((self.steps - 1 - epsilon / rate) / 2)
         decay = self.decay / DECAYS
-        return max(
-            (-math.expm1(-(m + 1) * rate) - decay * math.expm1(epsilon - (self.steps - m - 1) * rate)) / (1 + decay)
-            for m in range(max(-1, middle - 1), min(self.steps, middle + 2) + 1)
-        )
+
+        def height(m: int) -> float:
+            first = -math.expm1(-(m + 1) * rate)
+            second = decay * math.expm1(epsilon - (self.steps - m - 1) * rate)
+            return (first - second) / (1 + decay)
+
+        least = max(-1, middle - 1)
+        most = min(self.steps, middle + 2)
+        return max(height(m) for m in range(least, most + 1))
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up."""

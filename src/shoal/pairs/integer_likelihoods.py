@@ -166,10 +166,12 @@ class BitRows:
     @classmethod
     def of(cls, fewest: int, most: int, total: int) -> "BitRows":
         """Return those of inputs that have so many ones out of a total, 0 < fewest < most < total."""
-        zeros = total - fewest, total - most
-        known = IntegerLikelihoods.of([(zeros[0], zeros[1], zeros[0]), (fewest, most, fewest)], total)
-        blanket = IntegerLikelihoods.of([(zeros[0], zeros[1], zeros[1]), (fewest, most, fewest)], total)
-        return cls(fewest / total, most / total, zeros[0] / total, zeros[1] / total, known, blanket)
+        not_fewest = total - fewest
+        not_most = total - most
+        ones = (fewest, most, fewest)
+        known = IntegerLikelihoods.of([(not_fewest, not_most, not_fewest), ones], total)
+        blanket = IntegerLikelihoods.of([(not_fewest, not_most, not_most), ones], total)
+        return cls(fewest / total, most / total, not_fewest / total, not_most / total, known, blanket)
 
     @property
     def rows(self) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -93,7 +93,9 @@ class Likelihoods:
         """What the probabilities leave of one."""
         if self.complete:
             return 0.0
-        return max(0.0, -math.fsum((*self.probabilities, -1.0))) if self.rest is None else self.rest
+        if self.rest is None:
+            return max(0.0, -math.fsum((*self.probabilities, -1.0)))
+        return self.rest
 
     @property
     def reach(self) -> float:
@@ -105,7 +107,9 @@ class Likelihoods:
         """The same rounded up."""
         reach = self.reach
         # The difference of two float64 numbers has an error of half a unit, unless one of them is 0.
-        return math.nextafter(reach, math.inf) if any(first and second for first, second, _ in self.rows) else reach
+        if any(first and second for first, second, _ in self.rows):
+            return math.nextafter(reach, math.inf)
+        return reach
 
     def values(self, epsilon: float) -> tuple[float, ...]:
         """Return W = (R₀ − e^ε·R₁)/ω of each row, without cancellation."""
@@ -187,8 +191,10 @@ class Support:
                 Likelihoods(tuple((*ratios, probability) for ratios, probability in merged.items()), complete=True)
             )
         alike = (0.0, 0.0, low * self.neither + high * (self.both + self.everybody))
-        result.append(Likelihoods(((local, 0.0, low * self.one), (-local, 0.0, high * self.one), alike), complete=True))
-        result.append(Likelihoods(((0.0, -local, high * self.one), (0.0, local, low * self.one), alike), complete=True))
+        one = low * self.one
+        other = high * self.one
+        result.append(Likelihoods(((local, 0.0, one), (-local, 0.0, other), alike), complete=True))
+        result.append(Likelihoods(((0.0, -local, other), (0.0, local, one), alike), complete=True))
         return tuple(result)
 
 
@@ -242,7 +248,9 @@ class LikelihoodPair(Pair):
         if log_left >= 0:
             return many, slope
         few = reach + math.log1p(math.exp(log_left) * math.expm1(-reach))
-        return (many, slope) if many > few else (few, -1 / max(math.expm1(reach - few), 1e-300))
+        if many > few:
+            return many, slope
+        return few, -1 / max(math.expm1(reach - few), 1e-300)
 
     def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε, its largest value first and its smallest one second."""

@@ -120,7 +120,9 @@ class NoiseProfile(UpperProfile):
         """Return how to sum at ε, or nothing where δ is that of one report alone."""
         if self.lonely or epsilon > _LARGEST:
             return None
-        return _coarse(self.reports, self.ratio, epsilon) if coarse else _outline(self.reports, self.ratio, epsilon)
+        if coarse:
+            return _coarse(self.reports, self.ratio, epsilon)
+        return _outline(self.reports, self.ratio, epsilon)
 
     @cached_property
     def lonely(self) -> bool:
@@ -134,7 +136,8 @@ class NoiseProfile(UpperProfile):
         cells = self.ratio.cells(0.0)
         assert cells is not None
         values, masses = summand(cells.below, 0.0, side=-1)
-        return math.sqrt(self.reports * float((masses * np.minimum(values, 1.0) ** 2).sum()))
+        square = float((masses * np.minimum(values, 1.0) ** 2).sum())
+        return math.sqrt(self.reports * square)
 
     def _rough(self, epsilon: float) -> float:
         """Return roughly log δ(ε)."""
@@ -221,7 +224,8 @@ def _outline(reports: int, ratio: NoiseRatio, epsilon: float) -> _Outline | None
         steepness = max((rough.log_delta - beyond.log_delta) / _MOVE, steepness)  # −ε·d log δ/dε
     precision = min(_PRECISION * steepness, _LOOSEST)
     values, masses = summand(rough.cells.above, epsilon, side=1)
-    return rough._replace(pieces=split(values, masses, reports, precision), slope=-steepness / max(epsilon, 1e-300))
+    pieces = split(values, masses, reports, precision)
+    return rough._replace(pieces=pieces, slope=-steepness / max(epsilon, 1e-300))
 
 
 @lru_cache(maxsize=4096)  # the lower ends of a grid are computed after all upper ends
@@ -349,11 +353,13 @@ def _guess(reports: int, pools: Pools, delta: float) -> tuple[float, float]:
     largest = math.log(max(one / two for one, two in zip(pools.first, pools.second, strict=True)))
     ceiling = min(largest, _LARGEST_EPSILON)
     values, masses = _summand(pools, 0.0)
-    spread = math.sqrt(float((masses * np.clip(values, -1.0, 1.0) ** 2).sum()) / reports)
-    start, slope = gaussian_guess(spread, delta)
-    return rough_root(
-        lambda epsilon: _pieces(reports, pools, epsilon)[1] - math.log(delta), ceiling, min(start, 0.5 * ceiling), slope
-    )
+    square = float((masses * np.clip(values, -1.0, 1.0) ** 2).sum())
+    start, slope = gaussian_guess(math.sqrt(square / reports), delta)
+
+    def height(epsilon: float) -> float:
+        return _pieces(reports, pools, epsilon)[1] - math.log(delta)
+
+    return rough_root(height, ceiling, min(start, 0.5 * ceiling), slope)
 
 
 def _searched_below(reports: int, pools: Pools, delta: float) -> float:
@@ -395,7 +401,8 @@ def _reached(reports: int, pools: Pools, epsilon: float) -> float:
         table = np.multiply.outer(gains - errors, masses * (1 - pools.wrong))
         less = np.multiply.outer(gains - errors, masses * (1 + pools.wrong))
         sums = np.where(table > 0, table, less)
-        least = max(least, 0.5 * float(np.maximum(sums + sums.T, 0.0).sum()) * (1 - 1e-12))
+        both = float(np.maximum(sums + sums.T, 0.0).sum())
+        least = max(least, 0.5 * both * (1 - 1e-12))
     elif reports > 2:
         pieces, _ = _pieces(reports, pools, epsilon)
         total = lower_sum(*_summand(pools, epsilon), reports, pieces)
@@ -405,10 +412,11 @@ def _reached(reports: int, pools: Pools, epsilon: float) -> float:
 
 def _unhidden(reports: int, masses: Array, gains: Array) -> float:
     """Return the larger of E[S; no W is negative]/n and E[S; exactly one W is positive]/n."""
+    more = 1 + slack(len(gains) + 64)
     alone = float(np.maximum(gains, 0.0).sum()) * (1 - slack(len(gains) + 8))
-    above = float(masses[gains > 0].sum()) * (1 + slack(len(gains) + 64))
-    below = float(masses[gains <= 0].sum()) * (1 + slack(len(gains) + 64))
-    less = float(np.maximum(-gains, 0.0).sum()) * (1 + slack(len(gains) + 64))
+    above = float(masses[gains > 0].sum()) * more
+    below = float(masses[gains <= 0].sum()) * more
+    less = float(np.maximum(-gains, 0.0).sum()) * more
     others = reports - 1
     none = alone * max(0.0, 1 - others * below)
     one = alone * (1 - reports * above) - others * above * less

@@ -120,7 +120,9 @@ class Pair(ABC):
             return float(self.distribution(epsilon).tilted.estimates[0]) - math.log(delta)
 
         start = min(start, local * (1 - 1e-9))
-        return (start, slope) if abs(height(start)) < 1 else rough_root(height, local, start, slope, within=1.0)
+        if abs(height(start)) < 1:
+            return start, slope
+        return rough_root(height, local, start, slope, within=1.0)
 
     def better_guess(self, delta: float) -> tuple[float, float]:
         """Return the same from coarse sums."""
@@ -130,7 +132,9 @@ class Pair(ABC):
 
         def height(epsilon: float) -> float:
             upper = self.delta_bracket(epsilon, tolerance=GUESSED)[1]
-            return math.log(upper) - math.log(delta) if upper > SMALLEST_DELTA else -math.inf
+            if upper > SMALLEST_DELTA:
+                return math.log(upper) - math.log(delta)
+            return -math.inf
 
         return rough_root(height, self.local_epsilon, start, slope)
 
