@@ -81,7 +81,7 @@ def test_what_is_recorded_counts_and_changes_no_budget(tmp_path: Path) -> None:
         ledger.record(CURVE, rounds=3)
         assert ledger.limit is None
         fit = next(times for times in range(1, 99) if not ledger.affords(CURVE, **FIRST, rounds=times)) - 1
-        take(ledger, **FIRST, times=fit)
+        take(ledger, **FIRST, rounds=fit)
         with pytest.raises(BudgetError, match="over the budget"):
             take(ledger, **FIRST)
         ledger.record(CURVE, label="it happened all the same")
