@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import positive
 from shoal.errors import MissingExtraError, NoPairError, ParameterError, UnreachableError
-from shoal.numerics.profile_grid import DeltaGrid, Mesh, dominating, grid_of
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, dominating, each, grid_of
 from shoal.rounding import down, slack, up
 
 if TYPE_CHECKING:
@@ -158,11 +158,7 @@ class ListedProfile(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ on the grid; nothing is known from below."""
-
-        def brackets(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            return np.zeros(len(points)), np.array([self.delta(point) for point in points.tolist()])
-
-        return grid_of(brackets, mesh)
+        return grid_of(each(lambda epsilon: (0.0, self.delta(epsilon))), mesh)
 
     def provable(self) -> None:
         """Refuse: what another library has computed in floats cannot be computed again in balls."""

@@ -48,20 +48,9 @@ _LARGEST_LOCAL_EPSILON = 100.0
 class BlanketForm(UpperProfile):
     """Hoeffding's or Bennett's bound of the privacy blanket; for a randomizer that does not depend on other reports.
 
-    Attributes
-    ----------
-    reports, local_epsilon : int, float
-        n and ε₀.
-    inequality : Inequality
-        "hoeffding" or "bennett".
-    randomizer : BlanketRow
-        "generic" for any ε₀-DP randomizer, "response" for k-ary randomized response, "laplace" for the Laplace
-        mechanism with scale 1/ε₀ on [0, 1].
-    categories : int
-        k, for "response".
+    The row is "generic" for any ε₀-DP randomizer, "response" for k-ary randomized response with k `categories`, and
+    "laplace" for the Laplace mechanism with scale 1/ε₀ on [0, 1].
 
-    Notes
-    -----
     The constants are those of the authors' release (github.com/BorjaBalle/amplification-by-shuffling), derived again.
     With E = e^ε₀ and e = e^ε:
 
@@ -76,12 +65,6 @@ class BlanketForm(UpperProfile):
     The rows "response" and "laplace" are exact: some pair of inputs reaches b₊, b and c at once. The generic row is
     valid and not the smallest: R(x)/ω lies between 1 and E for every x, so that E − e, (e + 1)(E − 1) and
     E(e² + 1) − 2e would do.
-
-    Examples
-    --------
-    >>> generic = BlanketForm(reports=1_000_000, local_epsilon=1.0, inequality="bennett")
-    >>> round(generic.epsilon(1e-6), 5)
-    0.0142
     """
 
     reports: int

@@ -51,17 +51,6 @@ class GirgisForm(UpperProfile):
 
     Theorem 1, arXiv 2105.05180 (CCS 2021). Proven: see the head of this file. The constants are those of
     github.com/yixuanLL/HPS too, which starts its sum at i = 2 and so counts that term twice.
-
-    Attributes
-    ----------
-    reports, local_epsilon : int, float
-        n and ε₀.
-
-    Examples
-    --------
-    >>> form = GirgisForm(reports=2_000, local_epsilon=1.0)
-    >>> form.renyi(np.array([16.0])).round(4).tolist()
-    [0.0716]
     """
 
     reports: int
@@ -121,23 +110,9 @@ def response_renyi(orders: Array, *, reports: int, local_epsilon: float) -> Arra
     rounded down. For whole orders the first is, term by term, the lower bound of arXiv 2105.05180; the second is often
     larger.
 
-    Parameters
-    ----------
-    orders : Array
-        The orders α > 1.
-    reports, local_epsilon : int, float
-        n and ε₀.
-
-    Notes
-    -----
     E[(1 + X)^s] − 1 = E[g(X)] with g(x) = (1 + x)^s − 1 − s·x ≥ 0, as E[X] = 0: leaving terms out errs downward. Where
     more than 65,536 would be left, blocks take the least of their terms: the probabilities rise and fall once, g falls
     and rises once.
-
-    Examples
-    --------
-    >>> response_renyi(np.array([16.0]), reports=2_000, local_epsilon=1.0).round(5).tolist()
-    [0.00437]
     """
     if local_epsilon == 0:
         return np.zeros_like(orders)

@@ -97,17 +97,11 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ShufflingBound(Theorem):
-    """A bound of the privacy of shuffled reports.
+    """A bound of the privacy of shuffled reports: `make` returns its profile for a setting.
 
-    Attributes
-    ----------
-    make : callable
-        The function from a setting to the bound's profile.
-    applies : callable, optional
-        Whether it can be used for a setting with a randomizer. Without it the bound holds for any ε₀-DP randomizer.
-    improves : str, optional
-        The name of a bound that this one is never above. Its profile has a method `improves(delta)`, which returns
-        whether it is below.
+    `applies` says whether it can be used for a setting with a randomizer; without it the bound holds
+    for any ε₀-DP randomizer. `improves` names a bound that this one is never above: the profile then
+    has a method `improves(delta)`, which returns whether it is below.
     """
 
     kind: ClassVar[str] = "shuffling"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError, ParameterError
-from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.numerics.summand import Summand
 from shoal.pairs.pair import Pair
 from shoal.privacy_profile import UpperProfile
@@ -174,7 +174,7 @@ class DummyPair(Pair):
         ]
         scale = 2 * (1 + growth)
         values = tuple(value / scale for value, _ in rows)
-        probabilities = tuple(each for _, each in rows)
+        probabilities = tuple(probability for _, probability in rows)
         return Summand(1, scale, values, probabilities, (1 - growth) / scale)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -266,11 +266,8 @@ class MixProfile(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ on the grid; nothing is known from below."""
-
-        def brackets(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            return np.zeros(len(points)), np.array([self.delta(point) for point in points.tolist()])
-
-        return grid_of(brackets, mesh._replace(ceiling=min(mesh.ceiling, max(self.limit, mesh.step))))
+        nearer = mesh._replace(ceiling=min(mesh.ceiling, max(self.limit, mesh.step)))
+        return grid_of(each(lambda epsilon: (0.0, self.delta(epsilon))), nearer)
 
     def provable(self) -> "MixClaim | None":
         """Return what a certificate claims; a subclass has other numbers, and no claim."""
