@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from flint import arb
-from numpy.typing import NDArray
 
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, dominated, dominating, each, grid_of, remembered
 from shoal.pairs import ClonePair, Family
@@ -94,31 +93,6 @@ def test_remembered_asks_for_no_point_twice() -> None:
         assert np.array_equal(lower, np.exp(-np.array(points)))
         assert np.array_equal(upper, 1.5 * lower)
     assert asked == [0.0, 1.0, 2.0, 0.5, 1.5]
-
-
-def test_a_cap_and_a_limit_of_the_moment_move_knots_from_the_tail_to_the_bulk() -> None:
-    """Rare losses of 4 have nearly all of E[e^θL] at θ = 40, but the answer is that of the others."""
-
-    def brackets(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        deltas = 0.01 * np.exp(-((points / 0.05) ** 2)) + 1e-9 * np.maximum(-np.expm1(points - 4), 0.0)
-        return deltas, deltas
-
-    mesh = Mesh(2.0**-11, 4.0, 60.0, tilts=(40.0,), goal=1e-3)
-    focused = mesh._replace(height=20.0, log_moment=0.05)
-    plain, limited = (grid_of(brackets, each_mesh) for each_mesh in (mesh, focused))
-    near = 0.2 / mesh.step
-    assert np.count_nonzero(limited.knots < near) > 2 * np.count_nonzero(plain.knots < near)
-
-
-def test_no_lower_bounds_need_no_steep_cells() -> None:
-    """Where a lower end is known, cells in which it would vanish are divided; elsewhere they are not."""
-    pair = ClonePair(2000, 1.0, "clones")
-    mesh = Mesh(2.5 * pair.delta(0.0) / 100, 0.9, 40.0, tilts=(40.0,), goal=1e-2)
-    both = grid_of(each(pair.delta_bracket), mesh)
-    above = grid_of(each(lambda epsilon: (0.0, pair.delta_bracket(epsilon)[1])), mesh)
-    assert len(above.knots) < len(both.knots)
-    assert dominated(both).reach > 0.5 * both.knots[-1]
-    assert dominated(above).reach == 0
 
 
 def test_chords_over_dropped_knots_are_charged() -> None:
