@@ -101,7 +101,8 @@ class CloneLike(Pair):
         if self.clone_probability > 0:
             spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_probability * self.reports)
             many, slope = gaussian_guess(spread, delta)
-        log_right = math.log(delta) - (self.reports - 1) * math.log1p(-self.clone_probability / 2)
+        every = (self.reports - 1) * math.log1p(-self.clone_probability / 2)
+        log_right = math.log(delta) - every
         if log_right >= 0:
             return many, slope
         loss = math.exp(log_right) * (1 + math.exp(-self.local_epsilon))

@@ -9,7 +9,7 @@ no two exceed it (docs/theory/several-messages.md, Theorem V).
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from shoal.numerics.summand import Summand
 from shoal.pairs.clone_pair import CloneLike
 from shoal.pairs.likelihoods import LikelihoodPair, Likelihoods
 from shoal.rounding import slack
-from shoal.searches import bracketed, gaussian_guess, greatest_unsafe, smallest_safe
+from shoal.searches import gaussian_guess, smallest_safe
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
@@ -111,7 +111,8 @@ class CoverPair(CloneLike):
     def guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
         start = self.distribution(0.0)
-        guess, slope = gaussian_guess(start.scale * start.spread, max(delta - self.unhidden_bracket[1], 1e-3 * delta))
+        hidden = max(delta - self.unhidden_bracket[1], 1e-3 * delta)
+        guess, slope = gaussian_guess(start.scale * start.spread, hidden)
         return min(guess, 0.999 * self.largest_loss), slope
 
     def scale(self, epsilon: float) -> float:
@@ -123,10 +124,11 @@ class CoverPair(CloneLike):
         probability = self.clone_probability / 2
         half = math.tanh(epsilon / 2)
         share = 1 / (1 + math.exp(epsilon))
-        values = (share, share - 1)
-        probabilities = (probability, probability)
+        values: tuple[float, ...] = (share, share - 1)
+        probabilities: tuple[float, ...] = (probability, probability)
         if self.common:
-            values, probabilities = (*values, -half), (*probabilities, float(self._share(self.common)))  # type: ignore[assignment]
+            values = (*values, -half)
+            probabilities = (*probabilities, float(self._share(self.common)))
         zero = float(1 - 2 * self._share(self.supporting) + self._share(self.common))
         mean = -half * float(self._share(self.supporting))
         return Summand(self.reports, self.scale(epsilon), values, probabilities, mean, zero)
@@ -162,7 +164,7 @@ class CoverPair(CloneLike):
             return math.inf, math.inf
         if delta < self.unhidden_bracket[1]:  # closer to it than can be told
             return 0.0, math.inf
-        return bracketed(self.epsilon, partial(greatest_unsafe, lambda epsilon: self.delta_bracket(epsilon)[0]), delta)
+        return super().bracket(delta)
 
     def brackets(
         self, epsilons: NDArray[np.float64], tolerance: float

@@ -77,7 +77,11 @@ class InputPairs(Sequence[IntegerLikelihoods]):
     @cached_property
     def ratios(self) -> Array:
         """R/ω of each input (row) and output, rounded once."""
-        return np.array([[part / least for part, least in zip(row, self._least, strict=True)] for row in self._table])
+
+        def relative(row: tuple[int, ...]) -> list[float]:
+            return [part / least for part, least in zip(row, self._least, strict=True)]
+
+        return np.array([relative(row) for row in self._table])
 
     @cached_property
     def probabilities(self) -> Array:
@@ -141,7 +145,9 @@ class InputPairs(Sequence[IntegerLikelihoods]):
             return NotImplemented
         if (self._table, self._total) == (other._table, other._total):
             return True
-        return len(self) == len(other) and all(one == each for one, each in zip(self, other, strict=True))
+        if len(self) != len(other):
+            return False
+        return all(one == each for one, each in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
         """Return a hash of the first pair."""
@@ -214,7 +220,8 @@ class Screen:
             tilts = 0.5 * (start + np.sqrt(start**2 + 8 / (n * seconds)))
             tilts = np.minimum(np.log1p(largest * tilts) / largest, LARGEST_POWER / largest)
             powers = tilts * largest
-            series = 0.5 * powers**2 * (1 + powers * (1 / 3 + powers * (1 / 12 + powers / 50)))  # enough up to 0.1
+            more = powers * (1 / 3 + powers * (1 / 12 + powers / 50))
+            series = 0.5 * powers**2 * (1 + more)  # enough up to 0.1
             growth = np.where(powers < 0.1, series, np.expm1(powers) - powers)
             added = seconds * growth * _UP / largest**2
             exponents = self._exponents(tilts * mean + added, tilts * np.abs(mean) + added)
@@ -225,7 +232,8 @@ class Screen:
     def _exponents(self, excess: Array, size: Array) -> Array:
         """Return an upper bound of n·log M(θ), given M(θ) − 1 and the size of what it was added up from."""
         rounding = slack(4) * (16 + len(self._weights)) * size
-        logs = self._n * (np.log1p(excess) + rounding / np.minimum(1, 1 + excess)) + 1e-9
+        errors = rounding / np.minimum(1, 1 + excess)
+        logs = self._n * (np.log1p(excess) + errors) + 1e-9
         return np.where(np.isnan(logs), math.inf, logs)
 
     def _bounds(self, tilts: Array, exponents: Array) -> Array:
@@ -328,7 +336,8 @@ class Screen:
             indices = indices[kept]
             tilts = tilts[kept]
         indices = self._sharpened(indices, tilts, np.full(len(ceilings), above))
-        return [int(index) for index in indices[np.argsort(-ceilings[indices], kind="stable")]]
+        order = np.argsort(-ceilings[indices], kind="stable")
+        return [int(index) for index in indices[order]]
 
     def larger(self, above: Array, tilts: Array) -> Indices:
         """Return those whose δ(ε) may exceed the number that belongs to each, given tilts that are about the best."""
@@ -508,14 +517,14 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         kept = [np.flatnonzero(bounds > log) for (bounds, _), log in zip(ceilings, logs, strict=True)]
         at = np.repeat(np.arange(len(epsilons)), [len(indices) for indices in kept])
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *kept])
-        tilts = np.concatenate(
-            [np.zeros(0), *(tilts[indices] for (_, tilts), indices in zip(ceilings, kept, strict=True))]
-        )
+        parts = [tilts[indices] for (_, tilts), indices in zip(ceilings, kept, strict=True)]
+        tilts = np.concatenate([np.zeros(0), *parts])
         others = rows != best[at]
         at = at[others]
         rows = rows[others]
         tilts = tilts[others]
-        left = Screen(self.reports, self.pairs, epsilons[at], rows).larger(upper[at], tilts)
+        screen = Screen(self.reports, self.pairs, epsilons[at], rows)
+        left = screen.larger(upper[at], tilts)
         least, most = self._ends_of(rows[left], epsilons[at[left]], tolerance)
         np.maximum.at(lower, at[left], least)
         np.maximum.at(upper, at[left], most)
@@ -584,7 +593,8 @@ class DirectedPairs(Sequence[LikelihoodPair]):
                 return max(best, float(bounds[index]))
             if tried == _TRIED:
                 return None
-            best = max(best, float(self[index].one_way(np.array([order]))[0]))
+            (exact,) = self[index].one_way(np.array([order])).tolist()
+            best = max(best, exact)
         return best
 
     def _upper(self, index: int, most: float, epsilon: float) -> float:

@@ -118,8 +118,8 @@ class DummyPair(Pair):
         if epsilon >= self.largest_loss:
             return least, most
         # Both ε and ε₁ carry a rounding, which their difference may not hide.
-        wrong = slack(8) * (self.advantage(epsilon) + self.largest * (1 + epsilon + self.largest_loss))
         value = self.advantage(epsilon)
+        wrong = slack(8) * (value + self.largest * (1 + epsilon + self.largest_loss))
         return max(least, value - wrong), min(1.0, max(most, value + wrong))
 
     def delta(self, epsilon: float) -> float:

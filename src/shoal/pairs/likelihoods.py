@@ -150,7 +150,9 @@ class Support:
     def _weights(self) -> tuple[float, float]:
         """The factors c and c·e^ε₀ of outputs that do not support the input, and that do."""
         small = math.exp(-self.local_epsilon)
-        high = 1 / (small * (self.neither + self.one) + (self.one + self.both + self.everybody))
+        not_supported = self.neither + self.one
+        supported = self.one + self.both + self.everybody
+        high = 1 / (small * not_supported + supported)
         return small * high, high
 
     @property
@@ -193,8 +195,10 @@ class Support:
         alike = (0.0, 0.0, low * self.neither + high * (self.both + self.everybody))
         one = low * self.one
         other = high * self.one
-        result.append(Likelihoods(((local, 0.0, one), (-local, 0.0, other), alike), complete=True))
-        result.append(Likelihoods(((0.0, -local, other), (0.0, local, one), alike), complete=True))
+        with_second = ((local, 0.0, one), (-local, 0.0, other), alike)
+        with_first = ((0.0, -local, other), (0.0, local, one), alike)
+        result.append(Likelihoods(with_second, complete=True))
+        result.append(Likelihoods(with_first, complete=True))
         return tuple(result)
 
 

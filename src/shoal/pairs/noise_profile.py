@@ -93,7 +93,8 @@ class NoiseProfile(UpperProfile):
         if outline is not None:
             values, masses = summand(outline.cells.above, epsilon, side=1)
             total = upper_sum(values, masses, self.reports, outline.pieces)
-            shuffled = total * math.exp(epsilon) / self.reports * (1 + slack(16)) + outline.cells.cost
+            shuffled = total * math.exp(epsilon) / self.reports * (1 + slack(16))
+            shuffled += outline.cells.cost
             alone = min(alone, shuffled)
         return max(alone, SMALLEST_DELTA)
 
@@ -330,7 +331,8 @@ def _summand(pools: Pools, epsilon: float) -> tuple[Array, Array]:
     masses = masses[order]
     # All but the least value get less than they have, and the least one gets the rest: that lowers W.
     masses = masses * (1 - 2 * pools.wrong)
-    masses[0] = max(1 - float(masses[1:].sum()) * (1 + slack(256)), 0.0)
+    others = float(masses[1:].sum()) * (1 + slack(256))
+    masses[0] = max(1 - others, 0.0)
     return values, masses
 
 
@@ -350,7 +352,8 @@ def _guess(reports: int, pools: Pools, delta: float) -> tuple[float, float]:
     gains, _ = _gains(pools, 0.0)
     if reports <= 2 or float(np.maximum(gains, 0.0).sum()) <= delta:
         return 0.0, -1.0
-    largest = math.log(max(one / two for one, two in zip(pools.first, pools.second, strict=True)))
+    ratios = (one / two for one, two in zip(pools.first, pools.second, strict=True))
+    largest = math.log(max(ratios))
     ceiling = min(largest, _LARGEST_EPSILON)
     values, masses = _summand(pools, 0.0)
     square = float((masses * np.clip(values, -1.0, 1.0) ** 2).sum())

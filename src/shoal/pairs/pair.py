@@ -140,7 +140,11 @@ class Pair(ABC):
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""
-        return bracketed(self.epsilon, partial(greatest_unsafe, lambda epsilon: self.delta_bracket(epsilon)[0]), delta)
+
+        def lower(epsilon: float) -> float:
+            return self.delta_bracket(epsilon)[0]
+
+        return bracketed(self.epsilon, partial(greatest_unsafe, lower), delta)
 
     def brackets(
         self, epsilons: NDArray[np.float64], tolerance: float

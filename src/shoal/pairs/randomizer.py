@@ -175,6 +175,8 @@ def ability(randomizer: object, name: str) -> Any:
 
 def with_local_epsilon(randomizer: R) -> Callable[[float], R] | None:
     """Return a function that gives the randomizer another ε₀, all else kept; nothing if ε₀ is no parameter of it."""
-    if not is_dataclass(randomizer) or "local_epsilon" not in (each.name for each in fields(randomizer) if each.init):
+    if not is_dataclass(randomizer):
+        return None
+    if "local_epsilon" not in (each.name for each in fields(randomizer) if each.init):
         return None
     return lambda local_epsilon: replace(randomizer, local_epsilon=local_epsilon)  # type: ignore[type-var]
