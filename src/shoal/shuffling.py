@@ -38,16 +38,8 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
     likely, and no more than a bucket is in memory. The buckets are files in a folder next to the output that is removed
     whatever happens.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        The report files, all of one mechanism over the same categories, and no batch in two of them.
-    output : Path
-        The file to write.
-    bucket_records : int
-        About how many records to hold in memory.
-    again : bool
-        Draw dummies although they were drawn before: if nobody has seen what was written then, or ε may be spent twice.
+    With `again`, dummies are drawn although they were drawn before. If anyone has seen the first result, ε is spent
+    twice.
     """
     check_output(output, paths)
     files = [ReportFile.opened(path) for path in paths]
@@ -113,23 +105,7 @@ def shuffled_records(
     *,
     bucket_records: int = _BUCKET_RECORDS,
 ) -> Iterator[bytes]:
-    """Yield records in a uniformly random order, many at once, and hold no more than a bucket in memory.
-
-    Parameters
-    ----------
-    blocks : iterable of Rows
-        The records as rows of bytes.
-    total : int
-        How many there are.
-    length : int
-        The bytes of each.
-    near : Path
-        A file; if there are several buckets, they lie in a folder next to it.
-    stack : ExitStack
-        Removes that folder when it is closed.
-    bucket_records : int
-        About how many records to hold in memory.
-    """
+    """Yield records in a uniformly random order, many at once, and hold no more than a bucket in memory."""
     buckets = max(-(-total // bucket_records), -(-total * length // _BUCKET_BYTES))
     if buckets <= 1:
         rows = np.concatenate([np.empty((0, length), np.uint8), *blocks])

@@ -15,20 +15,15 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True)
 class Moments:
-    """How often a report supports a given category x, and how often it falls into the block of x.
+    """How often a report supports a given category x, and how often it falls into the block of x."""
 
-    Attributes
-    ----------
-    own, same, other : tuple of float
-        These two probabilities for reports of x itself, of another category in its block, of the rest.
-    overlap : float
-        κ, to weigh the block with: the mean of Z = [supports x] − κ·[in the block of x] is the same for all people who
-        do not hold x.
-    """
-
+    # own, same, other: These two probabilities for reports of x itself, of another category in
+    # its block, of the rest
     own: tuple[float, float]
     same: tuple[float, float]
     other: tuple[float, float]
+    # κ, to weigh the block with: the mean of Z = [supports x] − κ·[in the block of x] is the
+    # same for all people who do not hold x
     overlap: float
 
     def mean(self, probabilities: tuple[float, float]) -> float:
@@ -77,19 +72,12 @@ class Design:
     """M outputs in B blocks of equal size; s of its own block support a category, c of them another one there as well.
 
     A report is with probability λ one of the s, else one of the M, all equally likely (docs/theory/frequency.md).
-
-    Parameters
-    ----------
-    outputs, supporting, common : int
-        M, s and c.
-    blocks : int
-        B.
     """
 
-    outputs: int
+    outputs: int  # outputs, supporting, common: M, s and c
     supporting: int
     common: int
-    blocks: int = 1
+    blocks: int = 1  # B
 
     @property
     def share(self) -> Fraction:

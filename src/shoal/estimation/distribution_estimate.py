@@ -58,18 +58,11 @@ class Measured(NamedTuple):
 
 
 class DistributionEstimate(Shown):
-    """The distribution and quantiles of these people's values, from noisy counts of how many lie below each threshold.
+    """The distribution and quantiles of these people's values, from noisy counts of how many lie below each threshold."""
 
-    Attributes
-    ----------
-    source : Levels or QuantileTree
-        The categories and their values, and the protocols that hide them.
-    histograms : tuple of Estimate
-        The share of people in each category of each count.
-    """
-
+    # The categories and their values, and the protocols that hide them
     source: "Levels | QuantileTree"
-    histograms: tuple[Estimate, ...]
+    histograms: tuple[Estimate, ...]  # the share of people in each category of each count
 
     table_name: str
     """The key of the table in `to_dict`."""
@@ -171,21 +164,11 @@ class DistributionEstimate(Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEstimate(DistributionEstimate):
-    """The sum, the mean, the distribution and quantiles of these people's values, from the counts of levels.
+    """The sum, the mean, the distribution and quantiles of these people's values, from the counts of levels."""
 
-    Attributes
-    ----------
-    source : Levels
-        The levels to which values were rounded, and the protocol that hides them.
-    counts : Counts
-        The counts as they were released.
-    histogram : Estimate
-        The share of people at each level.
-    """
-
-    source: "Levels"
-    counts: "Counts[Any]"
-    histogram: Estimate
+    source: "Levels"  # the levels to which values were rounded, and the protocol that hides them
+    counts: "Counts[Any]"  # the counts as they were released
+    histogram: Estimate  # the share of people at each level
 
     table_name = "levels"
     axis_name = "share of people at or below"
@@ -300,21 +283,11 @@ class LevelEstimate(DistributionEstimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TreeEstimate(DistributionEstimate):
-    """The distribution and quantiles of these people's values, from the counts of a tree.
+    """The distribution and quantiles of these people's values, from the counts of a tree."""
 
-    Attributes
-    ----------
-    source : QuantileTree
-        The nodes and their values, and the protocols that hide them.
-    counts : tuple of Counts
-        The counts as they were released, one for each depth.
-    histograms : tuple of Estimate
-        The share of people in each node of each depth.
-    """
-
-    source: "QuantileTree"
-    counts: "tuple[Counts[Any], ...]"
-    histograms: tuple[Estimate, ...]
+    source: "QuantileTree"  # the nodes and their values, and the protocols that hide them
+    counts: "tuple[Counts[Any], ...]"  # the counts as they were released, one for each depth
+    histograms: tuple[Estimate, ...]  # the share of people in each node of each depth
 
     table_name = "distribution"
     axis_name = "people below"
@@ -368,21 +341,11 @@ class TreeEstimate(DistributionEstimate):
 
 @dataclass(frozen=True, repr=False)
 class MixEstimate(Shown):
-    """The sum and the mean of these people's values, if no client is malicious.
+    """The sum and the mean of these people's values, if no client is malicious."""
 
-    Attributes
-    ----------
-    mechanism : SplitAndMix
-        The mechanism that each person ran.
-    steps : int
-        The sum, in steps from the lower end.
-    reports, confidence : int, float
-        n, and that of the intervals.
-    """
-
-    mechanism: "SplitAndMix"
-    steps: int
-    reports: int
+    mechanism: "SplitAndMix"  # the mechanism that each person ran
+    steps: int  # the sum, in steps from the lower end
+    reports: int  # reports, confidence: n, and that of the intervals
     confidence: float
 
     @cached_property
@@ -441,27 +404,15 @@ class MixEstimate(Shown):
 
 @dataclass(frozen=True, repr=False)
 class MeanEstimate(Shown):
-    """The mean of the values, as the reports tell it.
+    """The mean of the values, as the reports tell it."""
 
-    Attributes
-    ----------
-    mean, standard_error : float
-        The estimate, and its standard deviation given the people.
-    lower, upper : float
-        The ends of its confidence interval.
-    reports, confidence : int, float
-        n, and the probability that the interval covers the mean.
-    mechanism : MeanMechanism
-        The mechanism that each person ran.
-    """
-
-    mean: float
+    mean: float  # mean, standard_error: The estimate, and its standard deviation given the people
     standard_error: float
-    lower: float
+    lower: float  # lower, upper: The ends of its confidence interval
     upper: float
-    reports: int
+    reports: int  # reports, confidence: n, and the probability that the interval covers the mean
     confidence: float
-    mechanism: "MeanMechanism"
+    mechanism: "MeanMechanism"  # the mechanism that each person ran
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it in plain values, for JSON."""

@@ -57,31 +57,12 @@ def two_sided(confidence: float) -> float:
     """Return how many standard deviations an interval reaches to either side, if errors are normal.
 
     It is formed from what the confidence leaves, which is a double wherever the confidence is one below 1.
-
-    Examples
-    --------
-    >>> round(two_sided(0.95), 3), round(two_sided(1 - 2.0**-53), 3)
-    (1.96, 8.292)
     """
     return -NormalDist().inv_cdf((1 - confidence) / 2)
 
 
 def holders(support: Floats, block: Floats | None, reports: int, moments: Moments, *, confidence: float) -> Limits:
-    """Return the fewest and the most people who may hold each category; each limit fails half as often as both.
-
-    Parameters
-    ----------
-    support : Floats
-        How many reports support each category.
-    block : Floats or None
-        How many reports are in its block, or None if there is one block.
-    reports : int
-        n.
-    moments : Moments
-        How often a report does either.
-    confidence : float
-        Of each interval alone.
-    """
+    """Return the fewest and the most people who may hold each category; each limit fails half as often as both."""
     level, least = (1 - confidence) / 2, reports * moments.base
 
     def limits(counts: Floats, total: Floats) -> Limits:
@@ -140,21 +121,13 @@ class BlockCount:
 
     What is counted is Z, summed over the reports: [supports x] − κ·[in the block of x]. Its mean tells how many people
     hold x; its spread depends as well on how many are in the block.
-
-    Attributes
-    ----------
-    counts, total : Floats
-        For each category, the reports that support it, and those in its block.
-    reports : int
-        n.
-    moments : Moments
-        How often a report does either.
     """
 
+    # counts, total: For each category, the reports that support it, and those in its block
     counts: Floats
     total: Floats
-    reports: int
-    moments: Moments
+    reports: int  # n
+    moments: Moments  # how often a report does either
 
     def fewest(self, level: float) -> Floats:
         """Return the fewest people who may hold each category, with a miss at most as likely as the level."""
@@ -240,11 +213,6 @@ def upper_tail(counts: Floats, people: Floats, total: Floats, high: float, low: 
 
     The characteristic function is a product of two powers. A rate above one half is taken as one less the other, so
     that nothing large has to be exact but whole numbers.
-
-    Examples
-    --------
-    >>> upper_tail(np.array([2.0]), np.array([1.0]), np.array([3.0]), 0.5, 0.25).round(12).tolist()
-    [0.25]
     """
     groups = [(people, high), (total - people, low)]
     variance = people * (high * (1 - high)) + (total - people) * (low * (1 - low))
@@ -287,23 +255,9 @@ def _wave(rate: float, angles: Floats) -> Angles:
 
 
 def fewest(counts: Floats, total: Floats, high: float, low: float, level: float) -> Floats:
-    """Return the fewest people who may have the higher rate, with a miss less likely than the level.
+    """Return the fewest people who may have the higher rate if `counts` of `total` said yes.
 
-    That is the smallest m with Pr(X ≥ x) > level; all of them, where there is none.
-
-    Parameters
-    ----------
-    counts, total : Floats
-        How many said yes, of how many.
-    high, low : float
-        The two rates.
-    level : float
-        Of the test, below one half.
-
-    Examples
-    --------
-    >>> fewest(np.array([0.0, 40.0, 100.0]), np.full(3, 100.0), 0.9975, 0.0025, 0.025).tolist()
-    [0.0, 39.0, 100.0]
+    That is the smallest m with Pr(X ≥ x) > level, or else all of them; a miss is less likely than the level.
     """
     ours, theirs = _cumulants(high), _cumulants(low)
     sums = Sum(high - low, np.multiply.outer(theirs, total), ours - theirs, total)
@@ -357,34 +311,19 @@ def quantile(normal: Floats | float, variance: Floats | float, third: Floats, fo
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum over people, m of whom are of one kind.
+    """A sum over people, m of whom are of one kind."""
 
-    Attributes
-    ----------
-    scale : float
-        What each of the m adds to the mean.
-    fixed, slopes : Floats
-        The second, third and fourth cumulant at m = 0, and by how much they grow with m.
-    total : Floats or float
-        The largest m.
-    """
-
-    scale: float
+    scale: float  # what each of the m adds to the mean
+    # fixed, slopes: The second, third and fourth cumulant at m = 0, and by how much they grow
+    # with m
     fixed: Floats
     slopes: Floats
-    total: Floats | float
+    total: Floats | float  # the largest m
 
     def crossing(self, gap: Floats, normal: Floats | float, side: float = 1.0) -> tuple[Floats, Floats]:
         """Return the m at which what was counted is a quantile, and the variance there.
 
-        Parameters
-        ----------
-        gap : Floats
-            What was counted, less the mean at m = 0.
-        normal : Floats or float
-            The upper quantile of the normal distribution.
-        side : float
-            1 for the upper quantile of the sum, −1 for the lower one.
+        `gap` is what was counted, less the mean at m = 0. `side` is 1 for the upper quantile and −1 for the lower one.
         """
         near = np.clip(gap / self.scale, 0, self.total)
         at_near = self.fixed[0] + self.slopes[0] * near
@@ -406,18 +345,6 @@ def least_share(count: int, total: int, level: float) -> float:
 
     It is that of Clopper and Pearson for equal probabilities, which are the worst for counts that exceed the mean by
     one and more (Hoeffding 1956; docs/theory/numbers.md, 4). The upper limit is 1 − least_share(total − count, …).
-
-    Parameters
-    ----------
-    count, total : int
-        How many said yes, of how many.
-    level : float
-        Of the test, below one half.
-
-    Examples
-    --------
-    >>> round(least_share(5, 10, 0.025), 4), least_share(1, 10, 0.025), least_share(0, 10, 0.025)
-    (0.1871, 0.0025, 0.0)
     """
     if count <= 1:  # a yes is at most as likely as the mean number of them
         return count * level / total

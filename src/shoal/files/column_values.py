@@ -24,21 +24,7 @@ _NAMED = "if the column holds names, give --categories the names of all categori
 def values(
     path: Path, column: str, names: Names, *, person: str | None = None, people: PersonRows | None = None
 ) -> Iterator[NDArray[Any]]:
-    """Yield the numbers of the categories in a column, a batch at a time, or say which row has none.
-
-    Parameters
-    ----------
-    path : Path
-        A CSV file, compressed by gzip or not, or a Parquet file.
-    column : str
-        Its name.
-    names : Names
-        Of all categories.
-    person : str, optional
-        The column with the person of each row.
-    people : PersonRows, optional
-        What decides by `person` which rows are kept.
-    """
+    """Yield the numbers of the categories in a column, a batch at a time, or say which row has none."""
     source = Column(path, column, person)
     for batch, before, kept in source.kept_batches(people):
         try:
@@ -67,19 +53,7 @@ def _explained(source: Column, names: Names, row: int, trouble: UnknownValue) ->
 def numbers(
     path: Path, column: str, within: NumberRange, *, person: str | None = None
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the numbers in a column, a batch at a time, or say which row has none that lies in the interval.
-
-    Parameters
-    ----------
-    path : Path
-        A CSV file, compressed by gzip or not, or a Parquet file.
-    column : str
-        Its name.
-    within : NumberRange
-        Where all of them lie; nothing is clipped.
-    person : str, optional
-        The column with the person of each row; a second row of a person is refused.
-    """
+    """Yield the numbers in a column in batches; refuse a row outside the interval, or a second row of a person."""
     source = Column(path, column, person)
     for batch, before, _ in source.kept_batches(None if person is None else PersonRows()):
         yield _floats(source, batch, within, before)

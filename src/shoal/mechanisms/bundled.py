@@ -38,15 +38,9 @@ NOTHING = "nothing: whoever sees messages before they are shuffled sees what eac
 
 @dataclass(frozen=True)
 class ReachedByPair:
-    """What real inputs reach, where the pair is what every dataset has: the same from below.
+    """What real inputs reach, where the pair is what every dataset has: the same from below."""
 
-    Attributes
-    ----------
-    pair : Pair
-        Its lower ends count.
-    """
-
-    pair: Pair
+    pair: Pair  # its lower ends count
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
@@ -97,15 +91,6 @@ class Bundled(Numbered, Categorical):
 
         They are the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level. Messages must be
         categories themselves.
-
-        Parameters
-        ----------
-        counts : Counts
-            As released; how many messages were added is taken from them.
-        level : float
-            Of each of the two.
-        categories : int
-            How many categories.
         """
         raise self._no_categories
 
@@ -126,26 +111,14 @@ class Bundled(Numbered, Categorical):
 
 
 def binomial_quantiles(trials: int, probability: float, level: float) -> tuple[int, int]:
-    """Return the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level, X binomial.
-
-    Examples
-    --------
-    >>> binomial_quantiles(10, 0.5, 0.025)
-    (2, 8)
-    """
+    """Return the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level, X binomial."""
     first, masses = binomial_masses(trials, probability)
     low, high = quantiles(masses, level)
     return first + low, first + high
 
 
 def binomial_masses(trials: int, probability: float) -> tuple[int, NDArray[np.float64]]:
-    """Return the least value of a binomial number that matters, and the probabilities of it and of those that follow.
-
-    Examples
-    --------
-    >>> binomial_masses(2, 0.5)
-    (0, array([0.25, 0.5 , 0.25]))
-    """
+    """Return the least value of a binomial number that matters, and the probabilities of it and of those that follow."""
     if trials == 0 or probability in (0, 1):
         return trials * int(probability), np.ones(1)
     mean, width = trials * probability, 12 * math.sqrt(trials * probability * (1 - probability)) + 40
@@ -160,13 +133,7 @@ def binomial_masses(trials: int, probability: float) -> tuple[int, NDArray[np.fl
 
 
 def quantiles(masses: NDArray[np.float64] | Sequence[float], level: float) -> tuple[int, int]:
-    """Return the same of a list of probabilities, as positions in it.
-
-    Examples
-    --------
-    >>> quantiles([0.25, 0.5, 0.25], 0.25)
-    (1, 1)
-    """
+    """Return the same of a list of probabilities, as positions in it."""
     below = np.cumsum(masses)
     above = np.cumsum(np.asarray(masses)[::-1])
     spare = 1 + 1e-12

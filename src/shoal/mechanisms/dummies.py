@@ -30,13 +30,7 @@ _MOST_HELPERS = 1000
 
 
 def decay_of(epsilon: float) -> int:
-    """Return the least whole number of 2⁻⁶⁴ that is at least e^(−ε/2), in these parts.
-
-    Examples
-    --------
-    >>> decay_of(1.0) / 2**64
-    0.6065306597126334
-    """
+    """Return the least whole number of 2⁻⁶⁴ that is at least e^(−ε/2), in these parts."""
     from flint import arb, ctx
 
     with ctx.workprec(_PRECISION):

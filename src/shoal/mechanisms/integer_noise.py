@@ -50,21 +50,13 @@ _GUIDE = 16
 
 @dataclass(frozen=True)
 class Grid:
-    """The points to which numbers are rounded before the noise, and the cells in which they are reported after it.
+    """The points to which numbers are rounded before the noise, and the cells in which they are reported after it."""
 
-    Attributes
-    ----------
-    intervals : int
-        G; an input is one of the points 0, 1, …, G.
-    width : int
-        Of a cell, in steps of the grid; more than 1 only where G = 1 and the noise is far wider than the interval.
-    margin : int
-        How many cells there are beyond each end. The outermost ones reach to infinity.
-    """
-
-    intervals: int
+    intervals: int  # G; an input is one of the points 0, 1, …, G
+    # Of a cell, in steps of the grid; more than 1 only where G = 1 and the noise is far wider
+    # than the interval
     width: int
-    margin: int
+    margin: int  # how many cells there are beyond each end. The outermost ones reach to infinity
 
     @property
     def outputs(self) -> int:
@@ -93,24 +85,16 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The distribution of the reports of all points of a grid.
+    """The distribution of the reports of all points of a grid."""
 
-    Attributes
-    ----------
-    grid : Grid
-        The points and the cells.
-    bits : int
-        Of the probabilities, a multiple of 64.
-    thresholds : tuple of int
-        Never falling numbers between 0 and 2**bits; a draw is how many of them a uniform number has reached.
-    first : int
-        What is added to a draw and a point to give a report; the result is moved into the cells that exist. Where G = 1
-        it is 0, and a report of the point 1 is that of the point 0 in a mirror.
-    """
-
-    grid: Grid
-    bits: int
+    grid: Grid  # the points and the cells
+    bits: int  # of the probabilities, a multiple of 64
+    # Never falling numbers between 0 and 2**bits; a draw is how many of them a uniform number
+    # has reached
     thresholds: tuple[int, ...]
+    # What is added to a draw and a point to give a report; the result is moved into the cells
+    # that exist. Where G = 1 it is 0, and a report of the point 1 is that of the point 0 in a
+    # mirror
     first: int = 0
 
     def distribution(self, point: int) -> list[int]:
@@ -241,13 +225,7 @@ def laplace_grid(local_epsilon: float) -> Grid:
 
 @lru_cache(maxsize=64)
 def laplace_noise(local_epsilon: float) -> Noise:
-    """Return Laplace noise of a scale that is 1/ε₀ and 2⁻⁶⁰ of it more, which makes room for rounding.
-
-    Examples
-    --------
-    >>> laplace_noise(1.0).holds(1.0), laplace_noise(1.0).holds(0.999999)
-    (True, False)
-    """
+    """Return Laplace noise of a scale that is 1/ε₀ and 2⁻⁶⁰ of it more, which makes room for rounding."""
     from flint import arb, ctx
 
     grid = laplace_grid(local_epsilon)

@@ -130,11 +130,6 @@ def _sum_quantile(count: int, level: float) -> float:
     The sum is the difference of two times of arrival, the count-th of two Poisson processes of rate 1. It exceeds s if
     fewer than `count` of the first have come s after the last of the second: i of them in this s, and, by the other
     time, at most count − 1 − i, a negative binomial number with parameter 1/2.
-
-    Examples
-    --------
-    >>> round(_sum_quantile(1, 0.025), 6) == round(math.log(20) / math.sqrt(2), 6)
-    True
     """
     normal = -NormalDist().inv_cdf(level)
     if count > _SUMMED:  # Cornish and Fisher, with the excess 3/n

@@ -152,18 +152,6 @@ def best_steps(reports: Number, noise_variance: float) -> int:
     """Return the Δ with the least variance of the sum, σ²(Δ + 1)(Δ + 2)/(12Δ) + n/(4Δ²), in units of the interval.
 
     Its derivative is zero where Δ³ − 2Δ = 6n/σ².
-
-    Parameters
-    ----------
-    reports : int
-        n.
-    noise_variance : float
-        σ² of the count of one level.
-
-    Examples
-    --------
-    >>> best_steps(1e5, 31.8)
-    27
     """
     n, noise = whole(reports=reports), positive(noise_variance=noise_variance)
 

@@ -52,28 +52,16 @@ _LISTED = 8
 
 @dataclass(frozen=True, eq=False)
 class LinearDecoder:
-    """The unbiased linear estimate with the least variance where all inputs are equally frequent.
+    """The unbiased linear estimate with the least variance where all inputs are equally frequent."""
 
-    Attributes
-    ----------
-    probabilities : Floats
-        Of each output (column) from each input (row), R.
-    weights : Floats
-        D, of the same shape: the estimate is D times the shares of the outputs, and D·Rᵀ is the identity.
-    """
-
-    probabilities: Floats
+    probabilities: Floats  # of each output (column) from each input (row), R
+    # D, of the same shape: the estimate is D times the shares of the outputs, and D·Rᵀ is the
+    # identity
     weights: Floats
 
     @classmethod
     def of(cls, table: Sequence[Sequence[int]]) -> "LinearDecoder":
-        """Return the decoder of rows of whole numbers, each row out of its own sum; all rational but the result.
-
-        Examples
-        --------
-        >>> LinearDecoder.of([(3, 1), (1, 3)]).weights.tolist()
-        [[1.5, -0.5], [-0.5, 1.5]]
-        """
+        """Return the decoder of rows of whole numbers, each row out of its own sum; all rational but the result."""
         from flint import fmpq, fmpq_mat
 
         _refuse_confounded(table)

@@ -203,19 +203,9 @@ class NoisyMean(MeanMechanism):
 def _pools_of(grid: Grid, between: Between, middle: tuple[int, int], *, beyond: int, pools: int) -> tuple[Pools, ...]:
     """Return the pools of the two ends if all others hold the lower end, the upper one, or a value between.
 
-    Parameters
-    ----------
-    grid : Grid
-        The points and the cells.
-    between : callable
-        The probability that the noise lies between two distances from zero, both positive, in steps of the grid.
-    middle : tuple of int
-        Where the value between lies, (numerator, denominator) in steps of the grid: it is rounded to the point below or
-        to the one above, without bias.
-    beyond : int
-        How many cells beyond each end are told from one another; all others are one pool on each side.
-    pools : int
-        Into how many pools these and the cells between the ends are put, at most.
+    `between` is the probability that the noise lies between two positive distances, in steps of the grid. `middle` is
+    the value between as a numerator and a denominator in steps; it is rounded without bias. `beyond` cells on each
+    side are told apart, and these and the cells between the ends are put into `pools` pools at most.
     """
     point, part = divmod(middle[0], middle[1])
     share = part / middle[1]

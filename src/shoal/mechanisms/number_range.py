@@ -18,21 +18,9 @@ FINENESS = 50
 
 @dataclass(frozen=True)
 class NumberRange:
-    """The interval from `lower` to `upper`, both included.
+    """The interval from `lower` to `upper`, both included."""
 
-    Parameters
-    ----------
-    lower, upper : float
-        Its ends.
-
-    Examples
-    --------
-    >>> from shoal.mechanisms.coins import Simulation
-    >>> NumberRange(0, 120).rounded(np.array([0.0, 60.0, 120.0]), 2, Simulation(seed=1)).tolist()
-    [0, 1, 2]
-    """
-
-    lower: float
+    lower: float  # lower, upper: Its ends
     upper: float
 
     def __post_init__(self) -> None:

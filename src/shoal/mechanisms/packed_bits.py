@@ -27,21 +27,12 @@ _ROUNDS = 8
 
 
 class _Patterns(NamedTuple):
-    """How 16 random bits become eight that are set with some probability each.
+    """How 16 random bits become eight that are set with some probability each."""
 
-    Attributes
-    ----------
-    table : Bytes
-        The byte of each index below the first open one.
-    thresholds : NDArray
-        Of the open ones: their number and further bits, as one key, at which the next byte begins.
-    exact : tuple of int
-        The same with all digits.
-    """
-
-    table: Bytes
+    table: Bytes  # the byte of each index below the first open one
+    # Of the open ones: their number and further bits, as one key, at which the next byte begins
     thresholds: NDArray[np.uint64]
-    exact: tuple[int, ...]
+    exact: tuple[int, ...]  # the same with all digits
 
 
 @lru_cache(maxsize=64)
@@ -93,17 +84,7 @@ def random_sets(size: int, members: NDArray[np.int64], columns: int, coins: Coin
 
     At first all bits are independent, which makes sets of the same size equally likely; rows with too many are drawn
     again, and to the others uniformly random columns are added until there are enough. None of that prefers a column.
-
-    Parameters
-    ----------
-    size : int
-        How many bits are set, at most half of the columns.
-    members : NDArray
-        For each row the column that is set in any case, or −1 for none.
-    columns : int
-        How many columns there are.
-    coins : Coins
-        Where the random bits come from.
+    A row has at most half of its columns set; `members` has −1 for a row without a given member.
     """
     count, width = len(members), -(-columns // 64)
     digits = _first_digits(size, columns)

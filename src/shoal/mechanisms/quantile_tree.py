@@ -28,18 +28,11 @@ _MOST_LEAVES = 1 << 20
 
 
 class Ranges(NamedTuple):
-    """Which counts add up to what is below each edge between two leaves.
+    """Which counts add up to what is below each edge between two leaves."""
 
-    Attributes
-    ----------
-    rest : ndarray of bool
-        Whether they are taken from all people.
-    starts, stops : ndarray of int
-        A row for each edge, a column for each depth: nodes from `starts` up to `stops` are added, or if `stops` is less
-        taken away.
-    """
-
-    rest: NDArray[np.bool_]
+    rest: NDArray[np.bool_]  # whether they are taken from all people
+    # starts, stops: A row for each edge, a column for each depth: nodes from `starts` up to
+    # `stops` are added, or if `stops` is less taken away
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
 

@@ -232,13 +232,7 @@ class SplitAndMix:
 
 
 def fewest_messages(people: int, modulus: int, distance: float) -> int:
-    """Return the least m with which what is seen of so many people is within a distance of their sum alone.
-
-    Examples
-    --------
-    >>> fewest_messages(10**5, 1 << 32, 2.0**-41)
-    9
-    """
+    """Return the least m with which what is seen of so many people is within a distance of their sum alone."""
     for messages in range(3, _MOST_MESSAGES + 1):
         if distance_above(people, messages, modulus) <= distance:
             return messages
@@ -252,18 +246,8 @@ def noise_shares(coins: Coins, decay: int, parts: int, count: int) -> NDArray[np
     """Return independent K of shape 1/parts: as many of them as parts add up to G, Pr(G = g) = (1 − a)·a^g.
 
     Given G, one of the shares is drawn by a Pólya urn: each of G steps adds one to it with the probability (1/parts +
-    what it has)/(1 + steps before). All probabilities are ratios of whole numbers, and so no digit is rounded.
-
-    Parameters
-    ----------
-    coins : Coins
-        To toss.
-    decay : int
-        2⁶⁴·a.
-    parts : int
-        How many shares make a whole.
-    count : int
-        How many to return.
+    what it has)/(1 + steps before). All probabilities are ratios of integers, and so no digit is rounded. `decay` is
+    2⁶⁴·a.
     """
     totals = _geometric(coins, decay, count)
     result = np.zeros(count, np.int64)
