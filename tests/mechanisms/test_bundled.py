@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import shoal
 from shoal.errors import DamagedError
 from shoal.mechanisms import Counts, Simulation, mechanism_of
-from shoal.mechanisms.bundled import binomial_quantiles, quantiles
+from shoal.mechanisms.bundled import binomial_masses, quantiles
 from shoal.mechanisms.coins import Coins
 from shoal.planning.simulation import run_trials, zipf_people
 
@@ -177,10 +177,11 @@ def test_bad_messages_are_refused() -> None:
 def test_quantiles_are_those_of_the_sum() -> None:
     for trials, share, level in ((10, 0.3, 0.025), (1000, 0.01, 0.005), (50, 0.9, 0.1), (0, 0.5, 0.1)):
         masses = [math.comb(trials, x) * share**x * (1 - share) ** (trials - x) for x in range(trials + 1)]
-        low, high = binomial_quantiles(trials, share, level)
+        first, masses = binomial_masses(trials, share)
+        low, high = (first + place for place in quantiles(masses, level))
         assert sum(masses[:low]) <= level < sum(masses[: low + 1])
         assert sum(masses[high + 1 :]) <= level < sum(masses[high:])
-    assert quantiles([1.0], 0.1) == (0, 0)
+    assert quantiles(np.ones(1), 0.1) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,14 @@ class Moments:
         """By how much a report is likelier to fall into the block if it is of somebody there."""
         return self.own[1] - self.other[1]
 
+    def frequencies(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the unbiased estimates of frequencies from the observed means of Z."""
+        return (means - self.base) / self.scale
+
+    def block_share(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the estimated share of people in each block, from the share of reports that fall into it."""
+        return np.clip((share - self.other[1]) / self.inside, 0, 1)
+
 
 @dataclass(frozen=True)
 class Design:
@@ -110,12 +118,17 @@ class Design:
         constant, slope = self.moments(truth).line(1 / self.blocks)
         return categories * float(constant) + slope
 
-    def probabilities(self) -> tuple[float, float, float]:
-        """Return how likely a uniform output supports neither, the first only, both of two categories.
+    @property
+    def least_common(self) -> int:
+        """How many outputs support both of two categories that are the easiest to tell apart.
 
-        They are in different blocks if there are several. No two share fewer outputs, and so none are easier to tell
-        apart (docs/theory/frequency.md, statement 2).
+        They are in different blocks if there are several. No two share fewer outputs (docs/theory/frequency.md,
+        statement 2).
         """
-        common = self.common if self.blocks == 1 else 0
-        every = self.outputs
-        return (every - 2 * self.supporting + common) / every, (self.supporting - common) / every, common / every
+        return self.common if self.blocks == 1 else 0
+
+    def probabilities(self) -> tuple[float, float, float]:
+        """Return how likely a uniform output supports neither, the first only, both of two such categories."""
+        common = self.least_common
+        neither = self.outputs - 2 * self.supporting + common
+        return neither / self.outputs, (self.supporting - common) / self.outputs, common / self.outputs

@@ -58,7 +58,7 @@ class Measured(NamedTuple):
 
 
 class DistributionEstimate(Shown):
-    """The distribution and quantiles of these people's values, from noisy counts of how many lie below each threshold."""
+    """The distribution and quantiles of values, from noisy counts of how many lie below each threshold."""
 
     # The categories and their values, and the protocols that hide them
     source: "Levels | QuantileTree"

@@ -119,7 +119,7 @@ class Names:
 
     @staticmethod
     def stored(labels: Any, count: int, source: str) -> "Names":
-        """Return the categories as a file has them: null, or a list of as many names as the mechanism has categories."""
+        """Return the categories that a file has: null, or a list of `count` names."""
         if labels is None:
             return Names(count)
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):

@@ -16,14 +16,12 @@ What such a mechanism promises, besides what every `Categorical` does:
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import ParameterError
 from shoal.mechanisms.categorical import Categorical
 from shoal.mechanisms.mechanism import Counts, Numbered
 from shoal.numerics.binomial import log_probability
@@ -31,7 +29,7 @@ from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.pairs.pair import Pair
 from shoal.proofs.claim import RoundClaim
 
-__all__ = ["NOTHING", "Bundled", "ReachedByPair", "binomial_masses", "binomial_quantiles", "quantiles"]
+__all__ = ["NOTHING", "Bundled", "ReachedByPair", "binomial_masses", "quantiles"]
 
 NOTHING = "nothing: whoever sees messages before they are shuffled sees what each person said"
 
@@ -92,51 +90,45 @@ class Bundled(Numbered, Categorical):
         They are the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level. Messages must be
         categories themselves.
         """
-        raise self._no_categories
+        first, masses = self.noise_masses(counts, categories)
+        fewest, most = quantiles(masses, level)
+        return first + fewest, first + most
 
+    @abstractmethod
     def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
         """Return the least value of this noise, and the probabilities of it and of those that follow."""
-        raise self._no_categories
 
+    @abstractmethod
     def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
         """Return the second and the fourth cumulant of the sum, over categories, of this noise times a weight."""
-        raise self._no_categories
-
-    @property
-    def _no_categories(self) -> ParameterError:
-        return ParameterError(f"this needs messages that are categories themselves, and {self!r} has others")
 
     def _running(self) -> None:
         """Whatever has been settled runs."""
 
 
-def binomial_quantiles(trials: int, probability: float, level: float) -> tuple[int, int]:
-    """Return the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level, X binomial."""
-    first, masses = binomial_masses(trials, probability)
-    low, high = quantiles(masses, level)
-    return first + low, first + high
-
-
 def binomial_masses(trials: int, probability: float) -> tuple[int, NDArray[np.float64]]:
-    """Return the least value of a binomial number that matters, and the probabilities of it and of those that follow."""
+    """Return the least value of a binomial number that matters, and the probabilities from there on."""
     if trials == 0 or probability in (0, 1):
         return trials * int(probability), np.ones(1)
-    mean, width = trials * probability, 12 * math.sqrt(trials * probability * (1 - probability)) + 40
-    first, last = max(0, math.floor(mean - width)), min(trials, math.ceil(mean + width))
+    mean = trials * probability
+    width = 12 * math.sqrt(mean * (1 - probability)) + 40
+    first = max(0, math.floor(mean - width))
+    last = min(trials, math.ceil(mean + width))
     steps = np.arange(first, last, dtype=np.float64)
     ratios = (trials - steps) / (steps + 1) * (probability / (1 - probability))
     centre = min(max(round(mean), first), last)
     below = np.cumprod(1 / ratios[: centre - first][::-1])[::-1]
-    masses = np.concatenate((below, [1.0], np.cumprod(ratios[centre - first :])))
+    above = np.cumprod(ratios[centre - first :])
+    masses = np.concatenate((below, [1.0], above))
     masses *= math.exp(log_probability(trials, centre, probability, 1 - probability))
     return first, masses
 
 
-def quantiles(masses: NDArray[np.float64] | Sequence[float], level: float) -> tuple[int, int]:
-    """Return the same of a list of probabilities, as positions in it."""
+def quantiles(masses: NDArray[np.float64], level: float) -> tuple[int, int]:
+    """Return the largest q with Pr(X < q) ≤ level and the smallest with Pr(X > q) ≤ level, as positions in `masses`."""
     below = np.cumsum(masses)
-    above = np.cumsum(np.asarray(masses)[::-1])
-    spare = 1 + 1e-12
-    low = int(np.searchsorted(below, level * spare, side="right"))
-    high = len(above) - 1 - int(np.searchsorted(above, level * spare, side="right"))
-    return min(low, len(below) - 1), max(high, 0)
+    above = np.cumsum(masses[::-1])
+    most = level * (1 + 1e-12)
+    low = int(np.searchsorted(below, most, side="right"))
+    beyond = int(np.searchsorted(above, most, side="right"))
+    return min(low, len(below) - 1), max(len(above) - 1 - beyond, 0)

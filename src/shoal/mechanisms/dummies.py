@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.checks import positive, probability, whole
+from shoal.checks import Number, check_fields, positive, probability, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design, Moments
 from shoal.estimation.estimate import Estimate
-from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair, quantiles
+from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair
 from shoal.mechanisms.categorical import checked_frequencies
 from shoal.mechanisms.coins import Coins, Simulation, coins_for, logarithm_above
 from shoal.mechanisms.mechanism import Counts, Reports, check_counts
@@ -81,16 +81,15 @@ class Dummies(Bundled):
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        object.__setattr__(self, "categories", whole(categories=self.categories, least=2))
+        check_fields(self, whole, "categories", least=2)
+        check_fields(self, whole, "limit", most=MOST_LIMIT)
+        check_fields(self, whole, "helpers", most=_MOST_HELPERS)
         epsilon = positive(epsilon=self.epsilon)
         decay = decay_of(epsilon)
         if not 0 < decay < DECAYS:
             raise ParameterError(f"epsilon={epsilon!r} is out of the range of 64-bit coins; use 1e-15 to 80")
-        object.__setattr__(self, "decay", decay)
-        object.__setattr__(self, "epsilon", min(logarithm_above(Fraction(DECAYS, decay) ** 2), epsilon))
-        object.__setattr__(self, "limit", whole(limit=self.limit, most=MOST_LIMIT))
-        object.__setattr__(self, "helpers", whole(helpers=self.helpers, most=_MOST_HELPERS))
-        object.__setattr__(self, "local_epsilon", math.inf)
+        exact = logarithm_above(Fraction(DECAYS, decay) ** 2)
+        store(self, decay=decay, epsilon=min(exact, epsilon), local_epsilon=math.inf)
 
     @cached_property
     def design(self) -> Design:
@@ -147,7 +146,7 @@ class Dummies(Bundled):
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each message is the category next to it."""
-        return np.asarray(np.asarray(reports) == np.asarray(values))
+        return np.equal(reports, values)
 
     def noise(self, coins: Coins, count: int) -> NDArray[np.int64]:
         """Return independent Z, exactly: the binary digits of a geometric number, a sign, and another try beyond t.
@@ -162,7 +161,8 @@ class Dummies(Bundled):
         while len(left):
             size = np.zeros(len(left), np.int64)
             for digit, power in enumerate(powers):
-                ones = coins.happen(power, power + (1 << (64 << digit)), len(left))
+                unit = 1 << (64 << digit)
+                ones = coins.happen(power, power + unit, len(left))
                 size += ones.astype(np.int64) << digit
             negative = coins.words(len(left)) >> np.uint64(63) != 0
             kept = (size <= self.limit) & ~(negative & (size == 0))
@@ -210,7 +210,8 @@ class Dummies(Bundled):
 
     def of_people(self, counts: Counts[Any], people: int) -> Counts[Any]:
         """Return counts of all messages of a round, dummies of all helpers included, as those of so many people."""
-        total, values = whole(people=people, least=0), counts.values.copy()
+        total = whole(people=people, least=0)
+        values = counts.values.copy()
         values[-1] = self.helpers
         if counts.values[-1] or not self.consistent(values, total):
             most = total + 2 * self.helpers * self.limit * self.categories
@@ -221,41 +222,43 @@ class Dummies(Bundled):
 
     def collected(self, values: NDArray[np.int64], people: int, invalid: int) -> Counts[Any]:
         """Return the counts of a round with its dummies: whoever sent what is not valid is not counted."""
-        return self.of_people(Counts(self, values, int(values[:-1].sum())), max(people - invalid, 0))
+        counts = Counts(self, values, int(values[:-1].sum()))
+        return self.of_people(counts, max(people - invalid, 0))
 
     def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
         """Tell whether so many people and as many draws of dummies can have these counts."""
-        total, draws = sum(values[:-1].tolist()), int(values[-1])
-        return bool(reports <= total <= reports + 2 * draws * self.limit * self.categories)
+        total = sum(values[:-1].tolist())
+        most = 2 * int(values[-1]) * self.limit * self.categories
+        return bool(reports <= total <= reports + most)
 
     def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return how many messages say each category, less the mean of its dummies."""
-        return cells[:-1].astype(np.float64) - self.limit * int(cells[-1]), np.full(1, float(reports))
+        mean = self.limit * int(cells[-1])
+        return cells[:-1].astype(np.float64) - mean, np.full(1, float(reports))
+
+    @cached_property
+    def _steps(self) -> NDArray[np.float64]:
+        """The values of Z, from −t to t."""
+        return np.arange(-self.limit, self.limit + 1, dtype=np.float64)
 
     @cached_property
     def _masses(self) -> NDArray[np.float64]:
-        """The probability of every Z from −t to t."""
-        powers = (self.decay / DECAYS) ** np.abs(np.arange(-self.limit, self.limit + 1, dtype=np.float64))
+        """The probability of every Z."""
+        powers = (self.decay / DECAYS) ** np.abs(self._steps)
         return np.asarray(powers / powers.sum())
 
     @cached_property
     def noise_variance(self) -> float:
         """The variance of a count, that of the noise of all helpers."""
-        steps = np.arange(-self.limit, self.limit + 1, dtype=np.float64)
-        return self.helpers * float(self._masses @ steps**2)
-
-    def noise_limits(self, counts: Counts[Any], level: float, categories: int = 1) -> tuple[int, int]:
-        """Return the quantiles of the noise of so many categories together, of a sum of as many Z for each helper."""
-        first, masses = self.noise_masses(counts, categories)
-        fewest, most = quantiles(masses, level)
-        return first + fewest, first + most
+        return self.helpers * float(self._masses @ self._steps**2)
 
     def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
         """Return the least value of a sum of as many Z for each helper, and the probabilities of all values."""
         copies = categories * int(counts.values[-1])
         size = 2 * self.limit * copies + 1
-        masses = np.maximum(np.fft.irfft(np.fft.rfft(self._masses, size) ** copies, size), 0)
-        return -copies * self.limit, masses
+        spectrum = np.fft.rfft(self._masses, size)
+        masses = np.fft.irfft(spectrum**copies, size)
+        return -copies * self.limit, np.maximum(masses, 0)
 
     def noise_like(self, other: Bundled) -> bool:
         """Tell whether another protocol adds the same noise to each count."""
@@ -263,11 +266,13 @@ class Dummies(Bundled):
 
     def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
         """Return the second and the fourth cumulant of the sum of the noise of each category times its weight."""
-        steps, draws = np.arange(-self.limit, self.limit + 1, dtype=np.float64), int(counts.values[-1])
-        second, fourth = (float(self._masses @ steps**power) for power in (2, 4))
-        return draws * second * float(np.sum(weights**2)), draws * (fourth - 3 * second**2) * float(np.sum(weights**4))
+        draws = int(counts.values[-1])
+        second = float(self._masses @ self._steps**2)
+        fourth = float(self._masses @ self._steps**4)
+        excess = fourth - 3 * second**2
+        return draws * second * float(np.sum(weights**2)), draws * excess * float(np.sum(weights**4))
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: Any) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> NDArray[np.float64]:
         """Return the variance of each estimated frequency, given the people: the same for all of them."""
         checked_frequencies(frequencies, self.categories)
         return np.full(self.categories, self.noise_variance / whole(reports=reports) ** 2)
@@ -293,6 +298,8 @@ class Dummies(Bundled):
         n = counts.reports
         support, _ = self.supported(counts.values, n)
         fewest, most = self.noise_limits(counts, (1 - confidence) / 2)
-        limits = np.clip((support - most) / n, 0, 1), np.clip((support - fewest) / n, 0, 1)
-        deviation = np.full(self.categories, math.sqrt(self.noise_variance * draws / self.helpers) / n)
-        return Estimate.within(self, n, support / n, deviation, limits, confidence=confidence)
+        lower = np.clip((support - most) / n, 0, 1)
+        upper = np.clip((support - fewest) / n, 0, 1)
+        error = math.sqrt(self.noise_variance * draws / self.helpers) / n
+        errors = np.full(self.categories, error)
+        return Estimate.within(self, n, support / n, errors, (lower, upper), confidence=confidence)

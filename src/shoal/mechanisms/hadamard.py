@@ -12,7 +12,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.checks import whole
+from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
 from shoal.mechanisms.categorical import Indexed
@@ -20,7 +20,7 @@ from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs.registry import register
 
-__all__ = ["Blocked", "HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
+__all__ = ["HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
 
 Floats = NDArray[np.float64]
 
@@ -46,18 +46,21 @@ def transform(table: NDArray[np.int64] | Floats) -> Floats:
 
     Sixteen at a time, each step a small matrix product. Whole numbers up to 2⁵³ stay exact.
     """
-    shape = table.shape
-    bits = (shape[1] - 1).bit_length()
+    left = table.shape[1]
+    bits = (left - 1).bit_length()
     steps = -(-bits // 4)
-    left, result = shape[1], np.ascontiguousarray(table, dtype=np.float64)
-    for step in range(steps):
-        radix = 1 << -(-bits * (step + 1) // steps) + (bits * step) // -steps  # about equal, and 16 at most
+    result = np.ascontiguousarray(table, dtype=np.float64)
+    done = 0
+    for step in range(1, steps + 1):
+        until = -(-bits * step // steps)
+        radix = 1 << (until - done)  # about equal, and 16 at most
+        done = until
         left //= radix
         if left > 1:
             result = np.matmul(_matrix(radix), result.reshape(-1, radix, left))
         else:
             result = result.reshape(-1, radix) @ _matrix(radix)
-    return result.reshape(shape)
+    return result.reshape(table.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +71,15 @@ class Blocked(Indexed):
 
     def settle(self) -> None:
         """Check the blocks, or choose the best."""
-        most = power_above(self.categories) // 2
-        if self.blocks is None:
-            object.__setattr__(self, "blocks", self._best(self.categories, self.local_epsilon)["blocks"])
+        self._choose("blocks")
         blocks = whole(blocks=self.blocks)
+        most = power_above(self.categories) // 2
         if blocks & (blocks - 1) or blocks > most:
             raise ParameterError(
                 f"blocks must be a power of two, at most {most} for {self.categories} categories, got {blocks}",
                 "blocks",
             )
-        object.__setattr__(self, "blocks", blocks)
+        store(self, blocks=blocks)
 
     @classmethod
     @abstractmethod
@@ -108,19 +110,28 @@ class Blocked(Indexed):
     def _position(self, values: Reports) -> tuple[Reports, Reports]:
         """Return the block and the position in it."""
         kind = values.dtype.type
-        return values & kind(self.design.blocks - 1), values >> kind(self.design.blocks.bit_length() - 1)
+        shift = kind(self.design.blocks.bit_length() - 1)
+        return values & kind(self.design.blocks - 1), values >> shift
+
+    def _within(self, block: Reports, output: Reports) -> Reports:
+        """Return the output of the mechanism, from a block and an output within it."""
+        if self.design.blocks == 1:
+            return output
+        shift = output.dtype.type(self._size.bit_length() - 1)
+        return np.asarray(output | block << shift)
+
+    def _parts(self, reports: Reports, values: ArrayLike) -> tuple[NDArray[np.bool_], Reports, Reports]:
+        """Return whether reports are in the block of the values, the outputs within it, and the positions."""
+        block, position = self._position(np.asarray(values, np.uint64))
+        given, output = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        return given == block, output, position
 
     def _spread(self, blocks: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what each category has, from a table with a row for each block and a column for each position."""
         return np.ascontiguousarray(blocks.T).ravel()[: self.categories]
 
 
-@register(
-    "hadamard-response",
-    "a column of a Hadamard matrix, rather one with a plus at the truth",
-    code=2,
-    planned=2,
-)
+@register("hadamard-response", "a column of a Hadamard matrix, rather one with a plus at the truth", code=2, planned=2)
 @dataclass(frozen=True, kw_only=True)
 class HadamardResponse(Blocked):
     """The mechanism that reports a block and a column, e^ε₀ times as often one with a plus in the row of the truth.
@@ -164,30 +175,24 @@ class HadamardResponse(Blocked):
         block, row = self._position(values)
         row += kind(1)
         column = uniform & kind(self._size - 1)
-        column ^= (row & (~row + kind(1))) * (np.bitwise_count(row & column) & np.uint8(1))
-        if self.design.blocks > 1:
-            column |= block << kind(self._size.bit_length() - 1)
-        return np.asarray(column)
+        lowest = row & (~row + kind(1))
+        column ^= lowest * (np.bitwise_count(row & column) & np.uint8(1))
+        return self._within(block, column)
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report has a plus in the row of the category next to it."""
-        block, row = self._position(np.asarray(values, np.uint64))
-        given, column = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
-        return np.asarray((given == block) & ~negative(row + np.uint64(1), column))
+        inside, column, row = self._parts(reports, values)
+        return np.asarray(inside & ~negative(row + np.uint64(1), column))
 
     def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the counts of all rows, by one transform for each block."""
         result = transform(cells.reshape(self.design.blocks, -1))
-        block = np.broadcast_to(result[:, :1], (result.shape[0], result.shape[1] - 1))
-        return self._spread((block + result[:, 1:]) / 2), self._spread(block)
+        rows = result[:, 1:]
+        block = np.broadcast_to(result[:, :1], rows.shape)  # row 0 adds all columns up
+        return self._spread((block + rows) / 2), self._spread(block)
 
 
-@register(
-    "recursive-hadamard-response",
-    "a row of a Hadamard matrix, and its sign at the truth",
-    code=3,
-    planned=3,
-)
+@register("recursive-hadamard-response", "a row of a Hadamard matrix, and its sign at the truth", code=3, planned=3)
 @dataclass(frozen=True, kw_only=True)
 class RecursiveHadamardResponse(Blocked):
     """The mechanism that draws a row, and reports it with a block and a sign: randomized response over those two.
@@ -227,21 +232,21 @@ class RecursiveHadamardResponse(Blocked):
         kind = values.dtype.type
         block, position = self._position(values)
         rest = uniform & kind(self._size - 2)  # the row, and no sign yet
-        rest |= np.bitwise_count(rest >> kind(1) & position) & np.uint8(1)
-        if self.design.blocks > 1:
-            rest |= block << kind(self._size.bit_length() - 1)
-        return np.asarray(rest)
+        row = rest >> kind(1)
+        rest |= np.bitwise_count(row & position) & np.uint8(1)
+        return self._within(block, rest)
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report has the sign of the category next to it."""
-        block, position = self._position(np.asarray(values, np.uint64))
-        given, rest = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        inside, rest, position = self._parts(reports, values)
+        row = rest >> np.uint64(1)
         sign = (rest & np.uint64(1)).astype(np.bool_)
-        return np.asarray((given == block) & (negative(rest >> np.uint64(1), position) == sign))
+        return np.asarray(inside & (negative(row, position) == sign))
 
     def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the counts of all columns, by one transform for each block."""
         table = cells.reshape(self.design.blocks, -1, 2)
         difference = transform(table[:, :, 0] - table[:, :, 1])
-        block = np.broadcast_to(table.sum(axis=(1, 2), dtype=np.float64)[:, None], difference.shape)
+        totals = table.sum(axis=(1, 2), dtype=np.float64)
+        block = np.broadcast_to(totals[:, None], difference.shape)
         return self._spread((block + difference) / 2), self._spread(block)

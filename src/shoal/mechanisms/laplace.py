@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from shoal.checks import positive
+from shoal.checks import check_fields, positive
 from shoal.mechanisms.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 from shoal.mechanisms.mean import NoisyMean
 from shoal.numerics.noise import LaplaceRatio
@@ -67,7 +67,7 @@ class Laplace(NoisyMean):
     def __post_init__(self) -> None:
         """Check the arguments."""
         super().__post_init__()
-        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+        check_fields(self, positive, "local_epsilon")
 
     @property
     def scale(self) -> float:
@@ -138,14 +138,20 @@ def _sum_quantile(count: int, level: float) -> float:
     for number in range(1, count):
         waiting.append(waiting[-1] * 0.5 * (count - 1 + number) / number)
     waited = list(accumulate(waiting))[::-1]
-    low, high = 0.0, 2 * math.sqrt(count * math.log(1 / level)) + 2 * math.log(1 / level)
+    rare = math.log(1 / level)
+    low = 0.0
+    high = 2 * math.sqrt(count * rare) + 2 * rare
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        term, tail = math.exp(-middle), 0.0
+        term = math.exp(-middle)
+        tail = 0.0
         for number, share in enumerate(waited, start=1):
             tail += term * share
             term *= middle / number
-        low, high = (middle, high) if tail > level else (low, middle)
+        if tail > level:
+            low = middle
+        else:
+            high = middle
     return high / math.sqrt(2 * count)
 
 
@@ -156,8 +162,9 @@ def _table(local_epsilon: float) -> Likelihoods:
     # A cell is as wide as 1/√t: the variance that moving t to its ends adds is then spread evenly.
     logs = 2 * np.log1p(np.linspace(0.0, 1.0, _CELLS + 1) * math.expm1(half))
     logs[-1] = local_epsilon
-    masses = 0.5 * np.exp(-0.5 * (local_epsilon + logs[:-1])) * -np.expm1(-np.diff(logs) / 2)
-    right = 1 / (1 + np.exp(np.diff(logs) / 2))  # the mean of t in a cell is the geometric mean of its ends
+    steps = np.diff(logs) / 2
+    masses = 0.5 * np.exp(-0.5 * (local_epsilon + logs[:-1])) * -np.expm1(-steps)
+    right = 1 / (1 + np.exp(steps))  # the mean of t in a cell is the geometric mean of its ends
     probabilities = np.append(masses * (1 - right), 0.5 * math.exp(-local_epsilon))
     probabilities[1:] += masses * right
     pairs = list(zip(logs.tolist(), probabilities.tolist(), strict=True))

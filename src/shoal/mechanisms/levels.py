@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.checks import Number, positive, whole
+from shoal.checks import Number, positive, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.distribution_estimate import LevelEstimate
 from shoal.mechanisms.bundled import Bundled
@@ -63,8 +63,7 @@ class Levels:
                 f"epsilon=0.5, limit=50) or Covered(categories=25, fill=0.04); got {self.protocol!r}",
                 "protocol",
             )
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, getattr(self._range, name))
+        store(self, lower=self._range.lower, upper=self._range.upper)
 
     @cached_property
     def _range(self) -> NumberRange:
@@ -100,7 +99,8 @@ class Levels:
         simulation : Simulation, optional
             Coins that can be tossed again, for simulations only.
         """
-        numbers, coins = self._range.numbers(values), coins_for(simulation)
+        numbers = self._range.numbers(values)
+        coins = coins_for(simulation)
         result = np.empty(len(numbers), np.int64)
         for start in range(0, len(numbers), CHUNK):
             chunk = slice(start, start + CHUNK)
@@ -109,7 +109,8 @@ class Levels:
 
     def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> Reports:
         """Return the bundle of each value, rounded now."""
-        return self.protocol.randomize(self.rounded(values, simulation=simulation), simulation=simulation)
+        levels = self.rounded(values, simulation=simulation)
+        return self.protocol.randomize(levels, simulation=simulation)
 
     def aggregate(self, reports: ArrayLike) -> Counts[Any]:
         """Return the count state of bundles or messages of people."""
@@ -153,7 +154,8 @@ def best_steps(reports: Number, noise_variance: float) -> int:
 
     Its derivative is zero where Δ³ − 2Δ = 6n/σ².
     """
-    n, noise = whole(reports=reports), positive(noise_variance=noise_variance)
+    n = whole(reports=reports)
+    noise = positive(noise_variance=noise_variance)
 
     def variance(steps: int) -> float:
         return noise * (steps + 1) * (steps + 2) / (12 * steps) + n / (4 * steps**2)

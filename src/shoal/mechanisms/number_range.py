@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.checks import store
 from shoal.errors import ParameterError
 from shoal.mechanisms.coins import Coins
 
@@ -25,8 +26,7 @@ class NumberRange:
 
     def __post_init__(self) -> None:
         """Check the ends."""
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, _end(name, getattr(self, name)))
+        store(self, lower=_end("lower", self.lower), upper=_end("upper", self.upper))
         if not (self.lower < self.upper and math.isfinite(self.length)):
             raise ParameterError(
                 f"lower must be less than upper, and their difference a finite number; "

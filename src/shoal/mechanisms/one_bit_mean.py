@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from shoal.checks import positive
+from shoal.checks import check_fields, positive, store
 from shoal.errors import ParameterError
 from shoal.estimation.interval import least_share
 from shoal.mechanisms.coins import WHOLE, logarithm_above, share_below
@@ -54,10 +54,10 @@ class OneBitMean(MeanMechanism):
     def __post_init__(self) -> None:
         """Check the arguments."""
         super().__post_init__()
-        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+        check_fields(self, positive, "local_epsilon")
         if self.truth:  # an ε₀ too small for any coin is kept as it is, and `randomize` refuses
             exact = logarithm_above(1 + Fraction(2 * self.truth, WHOLE - self.truth))
-            object.__setattr__(self, "local_epsilon", min(exact, self.local_epsilon))
+            store(self, local_epsilon=min(exact, self.local_epsilon))
 
     @cached_property
     def truth(self) -> int:
@@ -85,9 +85,11 @@ class OneBitMean(MeanMechanism):
 
     def _limits(self, total: int, reports: int, position: float, error: float, level: float) -> tuple[float, float]:
         """Return the interval of Clopper and Pearson: whatever the values, their bits are independent."""
-        shares = least_share(total, reports, level), 1 - least_share(reports - total, reports, level)
-        centre, slope = float(self.noise.centre), float(self.noise.slope)
-        return (shares[0] - centre) / slope, (shares[1] - centre) / slope
+        least = least_share(total, reports, level)
+        most = 1 - least_share(reports - total, reports, level)
+        centre = float(self.noise.centre)
+        slope = float(self.noise.slope)
+        return (least - centre) / slope, (most - centre) / slope
 
     @property
     def blanket_row(self) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.checks import whole
+from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
 from shoal.mechanisms.categorical import Selection
@@ -54,8 +54,8 @@ class SubsetSelection(Selection):
         """Check the size, or choose about the best."""
         if self.size is None:
             small = math.exp(-self.local_epsilon)
-            best = min(max(1, math.ceil(self.categories * small / (1 + small))), self.categories - 1)
-            object.__setattr__(self, "size", best)
+            best = math.ceil(self.categories * small / (1 + small))
+            store(self, size=min(max(1, best), self.categories - 1))
         size = whole(size=self.size)
         if size >= self.categories:
             raise ParameterError(
@@ -63,7 +63,7 @@ class SubsetSelection(Selection):
                 "the set of all categories says nothing",
                 "size",
             )
-        object.__setattr__(self, "size", size)
+        store(self, size=size)
 
     @property
     def subset_size(self) -> int:
