@@ -10,8 +10,8 @@ from operator import or_
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import ByteArray
 from shoal.durable_file import check_output, cleaned_up
 from shoal.errors import ParameterError, StorageError
 from shoal.files.report_file import ReportFile, joined_batches, write_reports
@@ -19,8 +19,6 @@ from shoal.mechanisms.coins import secure_coins
 from shoal.progress import progress
 
 __all__ = ["shuffle", "shuffled_records"]
-
-Rows = NDArray[np.uint8]
 
 _BUCKET_RECORDS = 1 << 22
 _BUCKET_BYTES = 1 << 26
@@ -97,7 +95,7 @@ def _draw_once(paths: Sequence[Path], *, again: bool) -> None:
 
 
 def shuffled_records(
-    blocks: Iterable[Rows],
+    blocks: Iterable[ByteArray],
     total: int,
     length: int,
     near: Path,
@@ -127,7 +125,7 @@ def shuffled_records(
             yield rows.take(coins.permutation(len(rows)), axis=0).tobytes()
 
 
-def _deal(blocks: Iterable[Rows], paths: Sequence[Path]) -> None:
+def _deal(blocks: Iterable[ByteArray], paths: Sequence[Path]) -> None:
     """Put every record into a bucket, each bucket as likely as any other."""
     coins = secure_coins()
     with ExitStack() as stack:

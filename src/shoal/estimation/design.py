@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+
+from shoal.arrays import Array
 
 __all__ = ["Design", "Moments"]
 
@@ -36,7 +37,7 @@ class Moments:
         square = support * (1 - self.overlap) ** 2 + (block - support) * self.overlap**2
         return square - self.mean(probabilities) ** 2
 
-    def cumulants(self, probabilities: tuple[float, float]) -> NDArray[np.float64]:
+    def cumulants(self, probabilities: tuple[float, float]) -> Array:
         """Return the second, third and fourth cumulant of Z."""
         support, block = probabilities
         values, mean = np.array([1 - self.overlap, -self.overlap, 0.0]), self.mean(probabilities)
@@ -54,7 +55,7 @@ class Moments:
         """By how much it is larger for those who do."""
         return self.mean(self.own) - self.base
 
-    def line(self, blocks: NDArray[np.float64] | float) -> tuple[NDArray[np.float64], float]:
+    def line(self, blocks: Array | float) -> tuple[Array, float]:
         """Return a and b: one report adds a + b·f to the variance of an estimate of f, whose block has frequency F."""
         own, same, other = (
             self.spread(probabilities) / self.scale**2 for probabilities in (self.own, self.same, self.other)
@@ -66,11 +67,11 @@ class Moments:
         """By how much a report is likelier to fall into the block if it is of somebody there."""
         return self.own[1] - self.other[1]
 
-    def frequencies(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+    def frequencies(self, means: Array) -> Array:
         """Return the unbiased estimates of frequencies from the observed means of Z."""
         return (means - self.base) / self.scale
 
-    def block_share(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    def block_share(self, share: Array) -> Array:
         """Return the estimated share of people in each block, from the share of reports that fall into it."""
         return np.clip((share - self.other[1]) / self.inside, 0, 1)
 

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from shoal.mechanisms.split_and_mix import SplitAndMix
 
 __all__ = ["DistributionEstimate", "LevelEstimate", "MeanEstimate", "Measured", "MixEstimate", "TreeEstimate"]
-
-Array = NDArray[np.float64]
 
 _QUARTILES = (0.25, 0.5, 0.75)
 

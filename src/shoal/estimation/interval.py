@@ -14,8 +14,8 @@ from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, BoolArray, IntArray
 from shoal.estimation.design import Moments
 
 __all__ = [
@@ -32,9 +32,8 @@ __all__ = [
     "upper_tail",
 ]
 
-Floats = NDArray[np.float64]
-Limits = tuple[Floats, Floats]
-Angles = tuple[Floats, Floats]
+Limits = tuple[Array, Array]
+Angles = tuple[Array, Array]
 
 EXACT_BLOCKS_BELOW = 10.0
 """Where what is counted has a smaller variance, the limits come from exact tails."""
@@ -61,11 +60,11 @@ def two_sided(confidence: float) -> float:
     return -NormalDist().inv_cdf((1 - confidence) / 2)
 
 
-def holders(support: Floats, block: Floats | None, reports: int, moments: Moments, *, confidence: float) -> Limits:
+def holders(support: Array, block: Array | None, reports: int, moments: Moments, *, confidence: float) -> Limits:
     """Return the fewest and the most people who may hold each category; each limit fails half as often as both."""
     level, least = (1 - confidence) / 2, reports * moments.base
 
-    def limits(counts: Floats, total: Floats) -> Limits:
+    def limits(counts: Array, total: Array) -> Limits:
         if block is not None and moments.overlap > 0:
             result = BlockCount(counts, total, reports, moments)
             return result.fewest(level), result.most(level)
@@ -77,10 +76,10 @@ def holders(support: Floats, block: Floats | None, reports: int, moments: Moment
 
 
 def _each_once(
-    limits: Callable[[Floats, Floats], Limits],
-    support: Floats,
-    total: Floats,
-    centre: Callable[[Floats], Floats],
+    limits: Callable[[Array, Array], Limits],
+    support: Array,
+    total: Array,
+    centre: Callable[[Array], Array],
 ) -> Limits:
     """Return the limits of all categories, computed once for all that have the same counts.
 
@@ -103,7 +102,7 @@ def _each_once(
     return some, many
 
 
-def _distinct(numbers: Floats) -> tuple[Floats, NDArray[np.int64]]:
+def _distinct(numbers: Array) -> tuple[Array, IntArray]:
     """Return the distinct values of some integers, and the index of the value of each."""
     least, span = float(numbers.min()), int(numbers.max() - numbers.min()) + 1
     if span > 4 * len(numbers) + 1024:
@@ -124,27 +123,27 @@ class BlockCount:
     """
 
     # counts, total: For each category, the reports that support it, and those in its block
-    counts: Floats
-    total: Floats
+    counts: Array
+    total: Array
     reports: int  # n
     moments: Moments  # how often a report does either
 
-    def fewest(self, level: float) -> Floats:
+    def fewest(self, level: float) -> Array:
         """Return the fewest people who may hold each category, with a miss at most as likely as the level."""
         return self._limit(level, 1.0)
 
-    def most(self, level: float) -> Floats:
+    def most(self, level: float) -> Array:
         """Return the most people who may hold each category."""
         return self._limit(level, -1.0)
 
-    def _limit(self, level: float, side: float) -> Floats:
+    def _limit(self, level: float, side: float) -> Array:
         result, variance = self._expanded(level, side)
         exact = np.flatnonzero(variance < EXACT_BLOCKS_BELOW)
         if len(exact):
             result[exact] = self._within(level, side, exact)
         return result
 
-    def _within(self, level: float, side: float, which: NDArray[np.int64]) -> Floats:
+    def _within(self, level: float, side: float, which: IntArray) -> Array:
         """Return limits from exact tails: of how many reports in the block are by holders, then of the holders.
 
         Reports in the block support the category at one rate if they are by somebody who holds it, and at one of two
@@ -158,11 +157,11 @@ class BlockCount:
         return limit(by_holders, np.full(len(which), float(self.reports)), inside, 0.0, _STEP * level)
 
     @cached_property
-    def _cumulants(self) -> list[Floats]:
+    def _cumulants(self) -> list[Array]:
         """Those of Z for people who hold x, others in its block, and the rest."""
         return [self.moments.cumulants(each) for each in (self.moments.own, self.moments.same, self.moments.other)]
 
-    def _expanded(self, level: float, side: float) -> tuple[Floats, Floats]:
+    def _expanded(self, level: float, side: float) -> tuple[Array, Array]:
         """Return limits by the cumulants of what is counted, and its variance there.
 
         How many people are in the block is estimated. A block has at least those who hold x, and so a limit that is
@@ -185,12 +184,12 @@ class BlockCount:
         return np.clip(side * np.ceil(side * position), 0, self.reports), variance
 
     @cached_property
-    def _gap(self) -> Floats:
+    def _gap(self) -> Array:
         """What is counted, less its mean if nobody holds x."""
         return self.counts - self.moments.overlap * self.total - self.reports * self.moments.base
 
     @cached_property
-    def _estimated(self) -> tuple[Floats, Floats, Floats]:
+    def _estimated(self) -> tuple[Array, Array, Array]:
         """How many people are in the block, and how uncertain this makes the variance of what is counted.
 
         The latter is the relative variance of that variance, and how far it goes along with what is counted: where a
@@ -208,7 +207,7 @@ class BlockCount:
         return people, spread * change * change, common * change / (np.sqrt(variance) * self.moments.inside)
 
 
-def upper_tail(counts: Floats, people: Floats, total: Floats, high: float, low: float) -> Floats:
+def upper_tail(counts: Array, people: Array, total: Array, high: float, low: float) -> Array:
     """Return the probability of at least `counts` yeses, if `people` of all have the higher rate, within 1e-13.
 
     The characteristic function is a product of two powers. A rate above one half is taken as one less the other, so
@@ -241,7 +240,7 @@ def upper_tail(counts: Floats, people: Floats, total: Floats, high: float, low: 
     return np.clip(result, 0, 1)
 
 
-def _wave(rate: float, angles: Floats) -> Angles:
+def _wave(rate: float, angles: Array) -> Angles:
     """Return the logarithm and the angle of the characteristic function of one yes, less its angle θ if it is likely.
 
     |1 + p(e^iθ − 1)|² = 1 − 4p(1 − p)·sin²(θ/2).
@@ -254,7 +253,7 @@ def _wave(rate: float, angles: Floats) -> Angles:
     return logs, -turn if rate > 0.5 else turn
 
 
-def fewest(counts: Floats, total: Floats, high: float, low: float, level: float) -> Floats:
+def fewest(counts: Array, total: Array, high: float, low: float, level: float) -> Array:
     """Return the fewest people who may have the higher rate if `counts` of `total` said yes.
 
     That is the smallest m with Pr(X ≥ x) > level, or else all of them; a miss is less likely than the level.
@@ -269,21 +268,21 @@ def fewest(counts: Floats, total: Floats, high: float, low: float, level: float)
     return result
 
 
-def _cumulants(rate: float) -> Floats:
+def _cumulants(rate: float) -> Array:
     """Return the second, third and fourth cumulant of one answer."""
     spread = rate * (1 - rate)
     return np.array([spread, spread * (1 - 2 * rate), spread * (1 - 6 * spread)])
 
 
-def most(counts: Floats, total: Floats, high: float, low: float, level: float) -> Floats:
+def most(counts: Array, total: Array, high: float, low: float, level: float) -> Array:
     """Return the most people who may have the higher rate: all but the fewest with the lower one, who say no."""
     return total - fewest(total - counts, total, 1 - low, 1 - high, level)
 
 
-def _searched(guess: Floats, counts: Floats, total: Floats, rates: tuple[float, float], level: float) -> Floats:
+def _searched(guess: Array, counts: Array, total: Array, rates: tuple[float, float], level: float) -> Array:
     """Return the smallest number of people with a large enough tail, or all, by bisection from a guess."""
 
-    def fine(position: Floats, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def fine(position: Array, which: IntArray) -> BoolArray:
         tails = upper_tail(counts[which], position, total[which], *rates)
         return (tails > level - _SLACK) | (position >= total[which])
 
@@ -302,7 +301,7 @@ def _searched(guess: Floats, counts: Floats, total: Floats, rates: tuple[float, 
     return above
 
 
-def quantile(normal: Floats | float, variance: Floats | float, third: Floats, fourth: Floats) -> Floats:
+def quantile(normal: Array | float, variance: Array | float, third: Array, fourth: Array) -> Array:
     """Return a quantile in units of the standard deviation, from the cumulants and the normal one."""
     skewness, excess = third / variance**1.5, fourth / (variance * variance)
     result = normal + skewness * ((normal**2 - 1) / 6) - skewness * skewness * ((2 * normal**3 - 5 * normal) / 36)
@@ -316,11 +315,11 @@ class Sum:
     scale: float  # what each of the m adds to the mean
     # fixed, slopes: The second, third and fourth cumulant at m = 0, and by how much they grow
     # with m
-    fixed: Floats
-    slopes: Floats
-    total: Floats | float  # the largest m
+    fixed: Array
+    slopes: Array
+    total: Array | float  # the largest m
 
-    def crossing(self, gap: Floats, normal: Floats | float, side: float = 1.0) -> tuple[Floats, Floats]:
+    def crossing(self, gap: Array, normal: Array | float, side: float = 1.0) -> tuple[Array, Array]:
         """Return the m at which what was counted is a quantile, and the variance there.
 
         `gap` is what was counted, less the mean at m = 0. `side` is 1 for the upper quantile and −1 for the lower one.

@@ -4,8 +4,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray, IntArray
 from shoal.errors import ParameterError
 from shoal.files.names import Names, UnknownValue
 from shoal.files.person_rows import KEEP_SEVERAL, PersonRowError, PersonRows
@@ -21,7 +21,7 @@ def encode(
     column: str | None = None,
     person: Any = None,
     rows_per_person: int | None = None,
-) -> NDArray[np.int64]:
+) -> IntArray:
     """Return the number of the category of each value, as `randomize` takes it.
 
     Nothing is learned from the data: the categories are public, and a value that is none of them, or is missing, is
@@ -76,7 +76,7 @@ def encode(
     return numbers[kept]
 
 
-def _kept(values: Any, column: str | None, person: Any, most: int | None) -> NDArray[np.bool_] | None:
+def _kept(values: Any, column: str | None, person: Any, most: int | None) -> BoolArray | None:
     """Return which rows are kept, or None if there is no column of people."""
     if person is None:
         if most is not None:

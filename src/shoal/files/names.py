@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import IntArray
 from shoal.checks import whole
 from shoal.digits import count_in, grouped, is_number
 from shoal.errors import FormatError, ParameterError, StorageError
@@ -192,7 +193,7 @@ class Names:
             values = values.dictionary_decode()
         if not values.null_count:
             try:
-                whole_numbers: NDArray[np.int64] = _as_whole(pa, values).to_numpy(zero_copy_only=False)
+                whole_numbers: IntArray = _as_whole(pa, values).to_numpy(zero_copy_only=False)
             except pa.ArrowInvalid:
                 pass
             else:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray
 from shoal.checks import whole
 from shoal.errors import FormatError, ParameterError
 
@@ -97,7 +97,7 @@ class PersonRows:
         """The number and the check of the rows that are kept."""
         return RowsPerPerson(self.most or 1, True)
 
-    def kept(self, ids: Any) -> NDArray[np.bool_]:
+    def kept(self, ids: Any) -> BoolArray:
         """Return which rows of the next batch are kept, or raise `PersonRowError`."""
         limit = self.most or 1
         kept = np.ones(len(ids), np.bool_)

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import ByteArray
 from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.files.memory_limits import categorical, records_at_once
@@ -161,13 +161,13 @@ class ReportFile:
         """How many bytes a record has."""
         return self.mechanism.bytes_per_report
 
-    def blocks(self, label: str) -> Iterator[NDArray[np.uint8]]:
+    def blocks(self, label: str) -> Iterator[ByteArray]:
         """Yield the records as rows of bytes, many at once; if the checksum does not fit, say so at the end."""
         bundle = self.mechanism.bundle
         step = max(1, records_at_once(self.length) // bundle) * bundle
         yield from progress(self._blocks(step), total=-(-self.records // step), label=label)
 
-    def _blocks(self, step: int) -> Iterator[NDArray[np.uint8]]:
+    def _blocks(self, step: int) -> Iterator[ByteArray]:
         check = done = 0
         with self.path.open("rb") as file:
             file.seek(self._start)
@@ -196,7 +196,7 @@ class ReportFile:
                 ) from error
         return self.mechanism.of_people(total, self.reports) if self.added else total
 
-    def _first_bad(self, rows: NDArray[np.uint8]) -> int:
+    def _first_bad(self, rows: ByteArray) -> int:
         """Return the index of the first record that can't be read, by halving."""
         fine, bad = 0, len(rows)  # none of the first `fine` records is bad, and one of the first `bad` is
         while bad - fine > 1:

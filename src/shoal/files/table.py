@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray
 from shoal.errors import FormatError, MissingExtraError, ParameterError, StorageError
 from shoal.files.person_rows import PersonRowError, PersonRows
 from shoal.progress import followed
@@ -50,7 +50,7 @@ class Column:
         for batch in self._record_batches():
             yield batch.column(0)
 
-    def kept_batches(self, people: PersonRows | None) -> Iterator[tuple[Any, int, NDArray[np.bool_]]]:
+    def kept_batches(self, people: PersonRows | None) -> Iterator[tuple[Any, int, BoolArray]]:
         """Yield the values of each batch, the number of rows before it, and which of its rows are kept."""
         before = 0
         for batch in self._record_batches():

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, IntArray
 from shoal.mechanisms.categorical import Categorical
 from shoal.mechanisms.mechanism import Counts, Numbered
 from shoal.numerics.binomial import log_probability
@@ -76,7 +76,7 @@ class Bundled(Numbered, Categorical):
         """What is left if shuffler and analyst collude."""
 
     @abstractmethod
-    def collected(self, values: NDArray[np.int64], people: int, invalid: int) -> Counts[Any]:
+    def collected(self, values: IntArray, people: int, invalid: int) -> Counts[Any]:
         """Return the counts of a round of so many people, of whose messages these were valid and so many were not."""
 
     @property
@@ -95,18 +95,18 @@ class Bundled(Numbered, Categorical):
         return first + fewest, first + most
 
     @abstractmethod
-    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
+    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, Array]:
         """Return the least value of this noise, and the probabilities of it and of those that follow."""
 
     @abstractmethod
-    def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
+    def weighted_cumulants(self, counts: Counts[Any], weights: Array) -> tuple[float, float]:
         """Return the second and the fourth cumulant of the sum, over categories, of this noise times a weight."""
 
     def _running(self) -> None:
         """Whatever has been settled runs."""
 
 
-def binomial_masses(trials: int, probability: float) -> tuple[int, NDArray[np.float64]]:
+def binomial_masses(trials: int, probability: float) -> tuple[int, Array]:
     """Return the least value of a binomial number that matters, and the probabilities from there on."""
     if trials == 0 or probability in (0, 1):
         return trials * int(probability), np.ones(1)
@@ -124,7 +124,7 @@ def binomial_masses(trials: int, probability: float) -> tuple[int, NDArray[np.fl
     return first, masses
 
 
-def quantiles(masses: NDArray[np.float64], level: float) -> tuple[int, int]:
+def quantiles(masses: Array, level: float) -> tuple[int, int]:
     """Return the largest q with Pr(X < q) ≤ level and the smallest with Pr(X > q) ≤ level, as positions in `masses`."""
     below = np.cumsum(masses)
     above = np.cumsum(masses[::-1])

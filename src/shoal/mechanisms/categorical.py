@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.arrays import Array, BoolArray, IntArray
 from shoal.checks import Number, check_fields, positive, probability, store, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
@@ -90,10 +91,10 @@ class Categorical(Mechanism):
         """How often reports support a category."""
 
     @abstractmethod
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return a report for each of these values; there are at most `CHUNK` of them, all checked."""
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Return how many reports support each category, and how many fall into its block.
 
         By default the count state says just this, and there is one block.
@@ -106,7 +107,7 @@ class Categorical(Mechanism):
         yield {}, None
 
     @abstractmethod
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report supports the category next to it."""
 
     @property
@@ -207,7 +208,7 @@ class Categorical(Mechanism):
         """Whether there are several blocks."""
         return False
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> Array:
         """Return the variance of each estimated frequency, given the people, in closed form.
 
         Parameters
@@ -238,7 +239,7 @@ class Categorical(Mechanism):
         """How many of all categories are in one block."""
         return 1.0
 
-    def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _block_frequencies(self, frequencies: Array) -> Array:
         return np.ones(1)
 
 
@@ -280,7 +281,7 @@ def _numbers(values: ArrayLike, categories: int) -> NDArray[Any]:
     return numbers
 
 
-def checked_frequencies(frequencies: ArrayLike | None, categories: int) -> NDArray[np.float64]:
+def checked_frequencies(frequencies: ArrayLike | None, categories: int) -> Array:
     """Return the frequencies of the categories, equal ones if none are given."""
     if frequencies is None:
         return np.full(categories, 1 / categories)
@@ -393,10 +394,10 @@ class Selection(Categorical):
     def _block_share(self) -> float:
         return 1 / self.design.blocks
 
-    def _truthful(self, count: int, coins: Coins) -> NDArray[np.bool_]:
+    def _truthful(self, count: int, coins: Coins) -> BoolArray:
         return coins.words(count) < np.uint64(self.truth)
 
-    def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _block_frequencies(self, frequencies: Array) -> Array:
         """Category x is in block x mod B."""
         block = np.arange(self.categories) % self.design.blocks
         return np.asarray(np.bincount(block, frequencies, self.design.blocks)[block], np.float64)
@@ -452,7 +453,7 @@ class Indexed(Numbered, Selection):
         type, and the values may be overwritten.
         """
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Return how many reports support each category: by default, all outputs are tried with all categories."""
         if self.design.blocks > 1:
             raise NotImplementedError(f"{type(self).__name__} has several blocks, and needs `supported`")
@@ -463,11 +464,11 @@ class Indexed(Numbered, Selection):
             counts[value] = cells[supporting].sum()
         return counts, np.full(1, float(reports))
 
-    def supported_by(self, reports: Reports) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported_by(self, reports: Reports) -> tuple[Array, Array]:
         """Return the same from the reports themselves; by default they are counted first."""
         return self.supported(self.tally(reports), len(reports))
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return for each value one of its outputs with probability λ, and else any output."""
         reports = coins.below(self.outputs, len(values))
         own = self.own(values.astype(reports.dtype), reports, coins)

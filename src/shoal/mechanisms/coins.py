@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray, IntArray, WordArray
 from shoal.errors import ParameterError
 
 __all__ = ["CHUNK", "WHOLE", "Coins", "Simulation", "coins_for", "logarithm_above", "secure_coins", "share_below"]
-
-Words = NDArray[np.uint64]
 
 WHOLE = 1 << 64
 """The number of coins that a threshold is out of."""
@@ -25,7 +24,7 @@ _LARGEST = 1000.0
 CHUNK = 1 << 13
 """How many reports are drawn at once, so that all they need stays near the processor."""
 _REKEY = 1 << 30
-"""Bytes after which a key is thrown away."""
+"""ByteArray after which a key is thrown away."""
 
 
 def share_below(local_epsilon: float, odds: Fraction) -> int:
@@ -78,7 +77,7 @@ class Coins:
             part = target[start : start + len(_ZEROS)]
             self._stream.update_into(_ZEROS[: len(part)], part)
 
-    def words(self, count: int) -> Words:
+    def words(self, count: int) -> WordArray:
         """Return uniform 64-bit words."""
         words = np.empty(count, np.uint64)
         self._fill(words)
@@ -90,7 +89,7 @@ class Coins:
         self._fill(halves)
         return halves
 
-    def permutation(self, count: int) -> NDArray[np.int64]:
+    def permutation(self, count: int) -> IntArray:
         """Return a uniformly random order: that of random 64-bit keys, drawn again if two of them are equal."""
         while True:
             keys = self.words(count)
@@ -120,7 +119,7 @@ class Coins:
             result[again] = self.below(bound, len(again))
         return result
 
-    def happen(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:
+    def happen(self, numerator: int, denominator: int, count: int) -> BoolArray:
         """Return events of this probability, a ratio of whole numbers, exactly: 64 of its digits at a time.
 
         A word below the first 64 digits of the ratio happens, one above does not, and one that is equal asks the next.

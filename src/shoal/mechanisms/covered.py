@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, BoolArray, IntArray
 from shoal.checks import Number, check_fields, probability, store, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
@@ -178,7 +179,7 @@ class Covered(Bundled):
         """No bundle at all, of the smallest type that holds all messages."""
         return np.empty((0, self.bundle), super().blank.dtype)
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return a bundle for each value: the message first, then the slots."""
         outputs = self.design.outputs
         bundles = np.empty((len(values), self.bundle), self.blank.dtype)
@@ -217,7 +218,7 @@ class Covered(Bundled):
             raise ParameterError(f"{len(messages):,} messages are no whole number of bundles of {self.bundle}")
         return Counts(self, self.tally(messages), people)
 
-    def collected(self, values: NDArray[np.int64], people: int, invalid: int) -> "Counts[Any]":
+    def collected(self, values: IntArray, people: int, invalid: int) -> "Counts[Any]":
         """Return the counts of a round of so many people: messages that are not valid count as empty ones.
 
         Whoever sends one could have sent an empty one instead, and moves estimates no further. If fewer messages say
@@ -234,12 +235,12 @@ class Covered(Bundled):
         filled[self.null] -= silent * self.bundle
         return Counts(self, filled, people - silent)
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether so many bundles can have these counts: every person has a message that is not empty."""
         total = sum(values.tolist())
         return total == reports * self.bundle and (self.null is None or int(values[-1]) <= reports * self.slots)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each message supports the category next to it; an empty slot supports none."""
         given = np.asarray(reports)
         if self.response is None:
@@ -247,7 +248,7 @@ class Covered(Bundled):
         empty = given == self.design.outputs
         return np.asarray(self.response.supports(np.where(empty, 0, given), values) & ~empty)
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Return how many messages support each category, and how many fall into its block."""
         said = cells[: self.design.outputs]
         messages = int(said.sum())
@@ -263,7 +264,7 @@ class Covered(Bundled):
     def _block_share(self) -> float:
         return 1 / self.design.blocks
 
-    def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _block_frequencies(self, frequencies: Array) -> Array:
         if self.response is None:
             return np.ones(1)
         return self.response._block_frequencies(frequencies)
@@ -275,16 +276,14 @@ class Covered(Bundled):
         uniform = (share, 1 / self.design.blocks)
         return self.moments.mean(uniform), self.moments.spread(uniform)
 
-    def _variance(
-        self, frequencies: NDArray[np.float64], blocks: NDArray[np.float64] | float, people: int, covers: float
-    ) -> NDArray[np.float64]:
+    def _variance(self, frequencies: Array, blocks: Array | float, people: int, covers: float) -> Array:
         """Return the variance of estimates, that of the messages of people and that of the covers."""
         constant, slope = self.moments.line(blocks)
         own = (constant + slope * frequencies) / people
         of_cover = self._cover[1] / (people * self.moments.scale) ** 2
         return np.asarray(own + covers * of_cover)
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> Array:
         """Return the variance of each estimated frequency, given the people, in closed form."""
         n = whole(reports=reports)
         given = checked_frequencies(frequencies, self.categories)
@@ -304,12 +303,12 @@ class Covered(Bundled):
         if self.response is not None:
             raise ParameterError(f"this needs messages that are categories themselves, and {self!r} has others")
 
-    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
+    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, Array]:
         """Return how likely it is that so many covers say one of so many categories."""
         self._check_plain()
         return binomial_masses(self._covers(counts), categories / self.categories)
 
-    def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
+    def weighted_cumulants(self, counts: Counts[Any], weights: Array) -> tuple[float, float]:
         """Return the second and the fourth cumulant of the sum of the weights of what all covers say."""
         self._check_plain()
         covers = self._covers(counts)
@@ -342,9 +341,7 @@ class Covered(Bundled):
         said = given if self.null is None else given[given != self.null]
         return self._estimated(self.response.supported_by(said), people, len(said) - people, confidence)
 
-    def _estimated(
-        self, supported: tuple[NDArray[np.float64], NDArray[np.float64]], n: int, covers: int, confidence: float
-    ) -> Estimate:
+    def _estimated(self, supported: tuple[Array, Array], n: int, covers: int, confidence: float) -> Estimate:
         """Return the estimate, from how many messages support each category, and how many of them are covers."""
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
         support, block = supported
@@ -352,7 +349,7 @@ class Covered(Bundled):
         mean, _ = self._cover
         observed = support - moments.overlap * block - covers * mean
         frequencies = moments.frequencies(observed / n)
-        share: NDArray[np.float64] | float = 1.0
+        share: Array | float = 1.0
         if self._parted:
             share = moments.block_share((block - covers / self.design.blocks) / n)
         variance = self._variance(np.clip(frequencies, 0, 1), share, n, covers)

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, BoolArray, IntArray
 from shoal.checks import Number, check_fields, positive, probability, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design, Moments
@@ -140,15 +141,15 @@ class Dummies(Bundled):
         """Return what every dataset reaches: the same."""
         return ReachedByPair(self.profile(reports))
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return the message of each person, which is the category."""
         return values.astype(self.blank.dtype)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each message is the category next to it."""
         return np.equal(reports, values)
 
-    def noise(self, coins: Coins, count: int) -> NDArray[np.int64]:
+    def noise(self, coins: Coins, count: int) -> IntArray:
         """Return independent Z, exactly: the binary digits of a geometric number, a sign, and another try beyond t.
 
         The digits of a geometric number are independent; that of 2ⁱ is 1 with odds a^(2ⁱ) : 1.
@@ -170,7 +171,7 @@ class Dummies(Bundled):
             left = left[~kept]
         return result
 
-    def draw(self, *, simulation: Simulation | None = None) -> NDArray[np.int64]:
+    def draw(self, *, simulation: Simulation | None = None) -> IntArray:
         """Return how many dummies one party adds for each category: secret, and drawn once for the same messages."""
         return self.limit + self.noise(coins_for(simulation), self.categories)
 
@@ -220,29 +221,29 @@ class Dummies(Bundled):
             )
         return Counts(self, values, total)
 
-    def collected(self, values: NDArray[np.int64], people: int, invalid: int) -> Counts[Any]:
+    def collected(self, values: IntArray, people: int, invalid: int) -> Counts[Any]:
         """Return the counts of a round with its dummies: whoever sent what is not valid is not counted."""
         counts = Counts(self, values, int(values[:-1].sum()))
         return self.of_people(counts, max(people - invalid, 0))
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether so many people and as many draws of dummies can have these counts."""
         total = sum(values[:-1].tolist())
         most = 2 * int(values[-1]) * self.limit * self.categories
         return bool(reports <= total <= reports + most)
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Return how many messages say each category, less the mean of its dummies."""
         mean = self.limit * int(cells[-1])
         return cells[:-1].astype(np.float64) - mean, np.full(1, float(reports))
 
     @cached_property
-    def _steps(self) -> NDArray[np.float64]:
+    def _steps(self) -> Array:
         """The values of Z, from −t to t."""
         return np.arange(-self.limit, self.limit + 1, dtype=np.float64)
 
     @cached_property
-    def _masses(self) -> NDArray[np.float64]:
+    def _masses(self) -> Array:
         """The probability of every Z."""
         powers = (self.decay / DECAYS) ** np.abs(self._steps)
         return np.asarray(powers / powers.sum())
@@ -252,7 +253,7 @@ class Dummies(Bundled):
         """The variance of a count, that of the noise of all helpers."""
         return self.helpers * float(self._masses @ self._steps**2)
 
-    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
+    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, Array]:
         """Return the least value of a sum of as many Z for each helper, and the probabilities of all values."""
         copies = categories * int(counts.values[-1])
         size = 2 * self.limit * copies + 1
@@ -264,7 +265,7 @@ class Dummies(Bundled):
         """Tell whether another protocol adds the same noise to each count."""
         return isinstance(other, Dummies) and replace(other, categories=self.categories) == self
 
-    def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
+    def weighted_cumulants(self, counts: Counts[Any], weights: Array) -> tuple[float, float]:
         """Return the second and the fourth cumulant of the sum of the noise of each category times its weight."""
         draws = int(counts.values[-1])
         second = float(self._masses @ self._steps**2)
@@ -272,7 +273,7 @@ class Dummies(Bundled):
         excess = fourth - 3 * second**2
         return draws * second * float(np.sum(weights**2)), draws * excess * float(np.sum(weights**4))
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> Array:
         """Return the variance of each estimated frequency, given the people: the same for all of them."""
         checked_frequencies(frequencies, self.categories)
         return np.full(self.categories, self.noise_variance / whole(reports=reports) ** 2)

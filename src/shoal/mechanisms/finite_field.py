@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import WordArray
 from shoal.errors import ParameterError
 
-__all__ = ["Numbers", "check_prime", "digits", "inverses", "largest_transform", "primes", "product", "spectrum_of"]
-
-Numbers = NDArray[np.uint64]
+__all__ = ["check_prime", "digits", "inverses", "largest_transform", "primes", "product", "spectrum_of"]
 
 largest_transform = 1 << 23
 """Tables beyond this size would take seconds to decode."""
@@ -37,12 +36,12 @@ def check_prime(number: int, name: str) -> int:
 
 
 @cache
-def inverses(order: int) -> Numbers:
+def inverses(order: int) -> WordArray:
     """Return the inverse of every number modulo q; that of 0 is 0."""
     return np.array([0, *(pow(number, -1, order) for number in range(1, order))], np.uint64)
 
 
-def digits(numbers: Numbers, order: int, dimension: int) -> list[Numbers]:
+def digits(numbers: WordArray, order: int, dimension: int) -> list[WordArray]:
     """Return the digits, the lowest first."""
     result, rest = [], numbers
     for _ in range(dimension):
@@ -51,7 +50,7 @@ def digits(numbers: Numbers, order: int, dimension: int) -> list[Numbers]:
     return result
 
 
-def product(first: list[Numbers], second: list[Numbers], order: int) -> Numbers:
+def product(first: list[WordArray], second: list[WordArray], order: int) -> WordArray:
     """Return the inner products modulo q, for q below 2²⁸."""
     total = first[0] * second[0]
     for a, b in zip(first[1:], second[1:], strict=True):

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, BoolArray, IntArray, WordArray
 from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
@@ -22,26 +23,24 @@ from shoal.pairs.registry import register
 
 __all__ = ["HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
 
-Floats = NDArray[np.float64]
-
 
 def power_above(number: int) -> int:
     """Return the smallest power of two that is at least this number."""
     return 1 << max(number - 1, 0).bit_length()
 
 
-def negative(rows: NDArray[np.uint64], columns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def negative(rows: WordArray, columns: WordArray) -> BoolArray:
     """Return where Sylvester's matrix has −1: an odd number of common bits."""
     return np.asarray(np.bitwise_count(rows & columns) & 1, np.bool_)
 
 
 @cache
-def _matrix(order: int) -> Floats:
+def _matrix(order: int) -> Array:
     positions = np.arange(order, dtype=np.uint64)
     return np.where(negative(positions[:, None], positions[None, :]), -1.0, 1.0)
 
 
-def transform(table: NDArray[np.int64] | Floats) -> Floats:
+def transform(table: IntArray | Array) -> Array:
     """Return the product of each row with the Hadamard matrix of its length, a power of two.
 
     Sixteen at a time, each step a small matrix product. Whole numbers up to 2⁵³ stay exact.
@@ -120,13 +119,13 @@ class Blocked(Indexed):
         shift = output.dtype.type(self._size.bit_length() - 1)
         return np.asarray(output | block << shift)
 
-    def _parts(self, reports: Reports, values: ArrayLike) -> tuple[NDArray[np.bool_], Reports, Reports]:
+    def _parts(self, reports: Reports, values: ArrayLike) -> tuple[BoolArray, Reports, Reports]:
         """Return whether reports are in the block of the values, the outputs within it, and the positions."""
         block, position = self._position(np.asarray(values, np.uint64))
         given, output = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
         return given == block, output, position
 
-    def _spread(self, blocks: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _spread(self, blocks: Array) -> Array:
         """Return what each category has, from a table with a row for each block and a column for each position."""
         return np.ascontiguousarray(blocks.T).ravel()[: self.categories]
 
@@ -179,12 +178,12 @@ class HadamardResponse(Blocked):
         column ^= lowest * (np.bitwise_count(row & column) & np.uint8(1))
         return self._within(block, column)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report has a plus in the row of the category next to it."""
         inside, column, row = self._parts(reports, values)
         return np.asarray(inside & ~negative(row + np.uint64(1), column))
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Return the counts of all rows, by one transform for each block."""
         result = transform(cells.reshape(self.design.blocks, -1))
         rows = result[:, 1:]
@@ -236,14 +235,14 @@ class RecursiveHadamardResponse(Blocked):
         rest |= np.bitwise_count(row & position) & np.uint8(1)
         return self._within(block, rest)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report has the sign of the category next to it."""
         inside, rest, position = self._parts(reports, values)
         row = rest >> np.uint64(1)
         sign = (rest & np.uint64(1)).astype(np.bool_)
         return np.asarray(inside & (negative(row, position) == sign))
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Return the counts of all columns, by one transform for each block."""
         table = cells.reshape(self.design.blocks, -1, 2)
         difference = transform(table[:, :, 0] - table[:, :, 1])

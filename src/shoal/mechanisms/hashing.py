@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, BoolArray, IntArray, WordArray
 from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
@@ -93,19 +94,19 @@ class Affine(Indexed):
             image = (image + order - coins.below(self._window, len(values))) % order
         return np.asarray(seeds * order + image, values.dtype)
 
-    def _image(self, seeds: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _image(self, seeds: WordArray, values: WordArray) -> WordArray:
         maps = digits(seeds, self._order, self._dimension)
         vectors = digits(values, self._order, self._dimension)
         return product(maps, vectors, self._order)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether the seed of each report maps the category next to it to the bucket, or just above."""
         order = np.uint64(self._order)
         seeds, buckets = np.divmod(np.asarray(reports, np.uint64), order)
         image = self._image(seeds, np.asarray(values, np.uint64))
         return (image + order - buckets) % order < np.uint64(self._window)
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Sum over the characters of the field: [⟨s, x⟩ = b] is the mean of ω^(a(⟨s, x⟩ − b)) over all a."""
         order = self._order
         dimension = self._dimension

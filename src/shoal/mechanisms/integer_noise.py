@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import IntArray, WordArray
 from shoal.errors import ParameterError
-from shoal.mechanisms.coins import Coins, Words
+from shoal.mechanisms.coins import Coins
 
 __all__ = [
     "LEAST_EPSILON",
@@ -99,18 +100,25 @@ class Noise:
 
     def distribution(self, point: int) -> list[int]:
         """Return how many of 2**bits coins make each report, for this point."""
-        weights = [after - before for before, after in pairwise((0, *self.thresholds, 1 << self.bits))]
+        edges = (0, *self.thresholds, 1 << self.bits)
+        weights = [after - before for before, after in pairwise(edges)]
         if self.grid.intervals == 1:
             return weights[::-1] if point else weights
-        counts, top = [0] * self.grid.outputs, self.grid.outputs - 1
+        top = self.grid.outputs - 1
+        counts = [0] * self.grid.outputs
         for position, weight in enumerate(weights, start=point + self.first):
             counts[min(max(position, 0), top)] += weight
         return counts
 
+    def _moment(self, power: int) -> Fraction:
+        """Return the mean of a power of the report of the point 0."""
+        total = sum(position**power * weight for position, weight in enumerate(self.distribution(0)))
+        return Fraction(total, 1 << self.bits)
+
     @cached_property
     def centre(self) -> Fraction:
         """The mean report of the point 0."""
-        return Fraction(sum(position * weight for position, weight in enumerate(self.distribution(0))), 1 << self.bits)
+        return self._moment(1)
 
     @property
     def slope(self) -> Fraction:
@@ -120,13 +128,11 @@ class Noise:
     @cached_property
     def variance(self) -> Fraction:
         """The variance of the reports of one point, in units of the interval."""
-        square = Fraction(
-            sum(position * position * weight for position, weight in enumerate(self.distribution(0))), 1 << self.bits
-        )
-        return (square - self.centre**2) / (self.slope * self.grid.intervals) ** 2
+        length = self.slope * self.grid.intervals
+        return (self._moment(2) - self.centre**2) / length**2
 
     @cached_property
-    def _tops(self) -> Words:
+    def _tops(self) -> WordArray:
         return np.array([threshold >> (self.bits - 64) for threshold in self.thresholds], np.uint64)
 
     @cached_property
@@ -141,24 +147,27 @@ class Noise:
     def draw(self, count: int, coins: Coins) -> NDArray[np.int16]:
         """Return independent draws."""
         words = coins.words(count)
-        draws = self._guide.take((words >> np.uint64(64 - _GUIDE)).view(np.int64))
+        leading = words >> np.uint64(64 - _GUIDE)
+        draws = self._guide.take(leading.view(np.int64))
         unsure = np.flatnonzero(draws < 0)
         if len(unsure):
             draws[unsure] = self._search(words[unsure], coins)
         return draws
 
-    def _search(self, words: Words, coins: Coins) -> NDArray[np.intp]:
+    def _search(self, words: WordArray, coins: Coins) -> NDArray[np.intp]:
         draws = np.searchsorted(self._tops, words, "left")
-        for position in np.flatnonzero(draws != np.searchsorted(self._tops, words, "right")):
+        equal = draws != np.searchsorted(self._tops, words, "right")
+        for position in np.flatnonzero(equal):
             number = int(words[position])
             for word in coins.words(self.bits // 64 - 1):
                 number = number << 64 | int(word)
             draws[position] = bisect_right(self.thresholds, number)
         return draws
 
-    def reports(self, points: NDArray[np.int64], coins: Coins) -> NDArray[np.int64]:
+    def reports(self, points: IntArray, coins: Coins) -> IntArray:
         """Return a report for each point."""
-        draws, top = self.draw(len(points), coins), self.grid.outputs - 1
+        draws = self.draw(len(points), coins)
+        top = self.grid.outputs - 1
         if self.grid.intervals == 1:
             return np.where(points, top - draws, draws)
         points = points + draws
@@ -182,9 +191,9 @@ class Noise:
         if self.grid.intervals == 1:
             return all(map(close, self.distribution(0), self.distribution(1)))
         half = len(self.thresholds) // 2  # the distribution is symmetric
-        tails = self.thresholds[:half]
         cells = [after - before for before, after in pairwise(self.thresholds[: half + 1])]
-        return all(close(*pair) for pair in (*pairwise(tails), *pairwise(cells)))
+        pairs = (*pairwise(self.thresholds[:half]), *pairwise(cells))
+        return all(close(one, two) for one, two in pairs)
 
 
 def _below(ball: Ball, bits: int) -> int:
@@ -198,8 +207,9 @@ def _table(grid: Grid, bits: int, tail: Callable[[Ball], Ball]) -> Noise:
     """Return the distribution from the probability of noise beyond a distance, in steps of the grid."""
     from flint import arb, ctx
 
-    whole, tails = 1 << bits, dict[int, int]()
-    edges = [2 * grid.width * number + 1 for number in grid.edges]
+    whole = 1 << bits
+    tails: dict[int, int] = {}
+    edges = [2 * grid.width * number + 1 for number in grid.edges]  # in half steps
     size = bits
     for distance in sorted({abs(edge) for edge in edges}):
         with ctx.workprec(size + _GUARD):  # a smaller probability has fewer bits
@@ -210,7 +220,8 @@ def _table(grid: Grid, bits: int, tail: Callable[[Ball], Ball]) -> Noise:
     thresholds = [tails.get(-edge, 0) if edge < 0 else whole - tails.get(edge, 0) for edge in edges]
     first = grid.margin + grid.edges[0] if grid.intervals > 1 else 0
     never = bisect_right(thresholds, 0)  # probabilities that are too small for these bits
-    return Noise(grid, bits, tuple(part for part in thresholds if 0 < part < whole), first + never)
+    inside = tuple(part for part in thresholds if 0 < part < whole)
+    return Noise(grid, bits, inside, first + never)
 
 
 def laplace_grid(local_epsilon: float) -> Grid:

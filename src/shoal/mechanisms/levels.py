@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, IntArray
 from shoal.checks import Number, positive, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.distribution_estimate import LevelEstimate
@@ -75,7 +76,7 @@ class Levels:
         return self.protocol.categories - 1
 
     @cached_property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Array:
         """The levels, the lowest first."""
         return np.linspace(self.lower, self.upper, self.protocol.categories)
 
@@ -85,11 +86,11 @@ class Levels:
         return self._range.length * (1 + self.protocol.bundle) / 2
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Array:
         """The levels as seen from the middle of the interval: since n is known, only these are summed with noise."""
         return (np.arange(self.steps + 1) / self.steps - 0.5) * self._range.length
 
-    def rounded(self, values: ArrayLike, *, simulation: Simulation | None = None) -> NDArray[np.int64]:
+    def rounded(self, values: ArrayLike, *, simulation: Simulation | None = None) -> IntArray:
         """Return the number of a level for each value, 0 to Δ, such that its mean is the value.
 
         Parameters

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.arrays import Array, IntArray, WordArray
 from shoal.checks import probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["LinearDecoder", "MatrixRandomizer"]
 
 Weights = tuple[tuple[int, ...], ...]
-Floats = NDArray[np.float64]
-
 Entry = int | float | Fraction | Decimal | str
 _TOLERANCE = Fraction(1, 10**9)
 """How far the sum of a row may be from one."""
@@ -54,10 +53,10 @@ _LISTED = 8
 class LinearDecoder:
     """The unbiased linear estimate with the least variance where all inputs are equally frequent."""
 
-    probabilities: Floats  # of each output (column) from each input (row), R
+    probabilities: Array  # of each output (column) from each input (row), R
     # D, of the same shape: the estimate is D times the shares of the outputs, and D·Rᵀ is the
     # identity
-    weights: Floats
+    weights: Array
 
     @classmethod
     def of(cls, table: Sequence[Sequence[int]]) -> "LinearDecoder":
@@ -86,11 +85,11 @@ class LinearDecoder:
                 weights[index, column] = int(entry.p) / int(entry.q)
         return cls(probabilities, weights)
 
-    def frequencies(self, counts: NDArray[np.int64], reports: int) -> Floats:
+    def frequencies(self, counts: IntArray, reports: int) -> Array:
         """Return the unbiased estimate of all frequencies, whose sum is 1."""
         return np.asarray(self.weights @ (counts / reports))
 
-    def variance(self, shares: Floats, frequencies: Floats) -> Floats:
+    def variance(self, shares: Array, frequencies: Array) -> Array:
         """Return n times the variance of each estimate, from the shares of the outputs and the frequencies.
 
         With expected shares and true frequencies it is the variance, given the people; with what was counted and
@@ -98,7 +97,7 @@ class LinearDecoder:
         """
         return np.asarray(self.weights**2 @ shares - frequencies)
 
-    def limits(self, counts: NDArray[np.int64], reports: int, level: float) -> tuple[Floats, Floats]:
+    def limits(self, counts: IntArray, reports: int, level: float) -> tuple[Array, Array]:
         """Return a lower and an upper limit of each frequency; each fails at most as often as the level says.
 
         They are Chernoff's, with the worst inputs of the others: proved for every dataset and every n.
@@ -106,7 +105,7 @@ class LinearDecoder:
         limits = np.array([self._limit(index, counts, reports, level) for index in range(len(self.weights))])
         return limits[:, 0], limits[:, 1]
 
-    def _limit(self, index: int, counts: NDArray[np.int64], reports: int, level: float) -> tuple[float, float]:
+    def _limit(self, index: int, counts: IntArray, reports: int, level: float) -> tuple[float, float]:
         """Return the limits of one frequency.
 
         For each θ, Pr(ΣD ≥ s) ≤ exp(n·(f·A + (1 − f)·B) − θ·s), where A is ln E[exp(θ·D)] of those who hold the input,
@@ -166,7 +165,7 @@ class MatrixRandomizer(Numbered):
     Parameters
     ----------
     matrix : array_like
-        A row for each of k ≥ 2 inputs, a column for each of at least two outputs. Floats, fractions, decimals, or text
+        A row for each of k ≥ 2 inputs, a column for each of at least two outputs. Array, fractions, decimals, or text
         such as "1/3", must be probabilities; rows must sum to one within 1e-9, and are divided by their sum. If all
         entries are whole numbers they are weights, of any sum. Rows with sum one and a common denominator of at most
         2⁶² are kept exactly; others are rounded to multiples of 2⁻⁶¹, and never to zero. Afterwards `matrix` holds the
@@ -210,7 +209,7 @@ class MatrixRandomizer(Numbered):
         return len(self.matrix[0])
 
     @cached_property
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> Array:
         """The probability of each output (column) from each input (row), each rounded once."""
         return np.array([[weight / sum(row) for weight in row] for row in self.matrix])
 
@@ -303,7 +302,7 @@ class MatrixRandomizer(Numbered):
         yield from (dataset for _, dataset in sorted(ranked)[:_MOST_EXAMINED])
 
     @cached_property
-    def _thresholds(self) -> NDArray[np.uint64]:
+    def _thresholds(self) -> WordArray:
         """The running sums of each row."""
         return np.array([np.cumsum(row, dtype=np.uint64) for row in self.matrix])
 
@@ -360,7 +359,7 @@ class MatrixRandomizer(Numbered):
         limits = decoder.limits(counts.values, n, (1 - confidence) / 2)
         return Estimate.within(self, n, frequencies, np.sqrt(variance), limits, confidence=confidence)  # type: ignore[arg-type]
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: int | float) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: int | float) -> Array:
         """Return the variance of each estimated frequency, given the people, in closed form.
 
         Parameters

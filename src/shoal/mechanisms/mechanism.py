@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.arrays import ByteArray, IntArray
 from shoal.checks import whole
 from shoal.errors import DamagedError, FormatError, ParameterError
 from shoal.pairs.registry import schema_of, stored_mechanism
@@ -25,7 +26,7 @@ MOST_OUTPUTS = 1 << 32
 """A mechanism with more different reports, or categories, can't be run."""
 _TALLY = 1 << 20
 _OVERHEAD = 48
-"""Bytes that sealing adds: the encapsulated key and the tag."""
+"""ByteArray that sealing adds: the encapsulated key and the tag."""
 _BLOCK = 16
 _HEAD = 2
 
@@ -55,7 +56,7 @@ class Counts(Generic[M]):
     """
 
     mechanism: M
-    values: NDArray[np.int64]
+    values: IntArray
     reports: int
 
     def __add__(self, other: "Counts[M]") -> "Counts[M]":
@@ -167,19 +168,19 @@ class Mechanism(ABC):
         """No report at all, of the right type and shape."""
 
     @abstractmethod
-    def tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> IntArray:
         """Return what checked reports add to the count state."""
 
     @abstractmethod
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether this number of reports can have these counts."""
 
     @abstractmethod
-    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> ByteArray:
         """Return the reports as rows of bytes."""
 
     @abstractmethod
-    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: ByteArray) -> Reports:
         """Return the reports that these rows hold, checked."""
 
     def aggregate(self, reports: ArrayLike) -> "Counts[Self]":
@@ -250,7 +251,7 @@ class Numbered(Mechanism):
             raise ParameterError(f"reports[{index}] is {checked[index]}, and {self!r} reports 0 to {self.outputs - 1}")
         return checked
 
-    def tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> IntArray:
         """Return how often each output was reported."""
         counts = np.zeros(self.outputs, np.int64)
         step = max(_TALLY, self.outputs)
@@ -258,18 +259,18 @@ class Numbered(Mechanism):
             counts += np.bincount(reports[start : start + step], minlength=self.outputs)
         return counts
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether this number of reports can have these counts: one each."""
         return bool(sum(values.tolist()) == reports)
 
-    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> ByteArray:
         """Return the numbers, the lowest byte first."""
         size = self.bytes_per_report
         width = 4 if size == 3 else size
         rows = reports.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
         return rows[:, :size]
 
-    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: ByteArray) -> Reports:
         """Return the numbers, checked."""
         kind = self.blank.dtype
         if rows.shape[1] == 3:

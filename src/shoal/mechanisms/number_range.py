@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, IntArray
 from shoal.checks import store
 from shoal.errors import ParameterError
 from shoal.mechanisms.coins import Coins
@@ -39,7 +40,7 @@ class NumberRange:
         """How long the interval is."""
         return self.upper - self.lower
 
-    def numbers(self, values: ArrayLike) -> NDArray[np.float64]:
+    def numbers(self, values: ArrayLike) -> Array:
         """Return the values as numbers, all of them within; nothing is clipped."""
         try:
             given = np.asarray(values)
@@ -60,14 +61,14 @@ class NumberRange:
             )
         return numbers
 
-    def positions(self, numbers: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+    def positions(self, numbers: Array, steps: int) -> Array:
         """Return where numbers lie, in units of 2⁻⁵⁰ of a step, if the interval has so many steps."""
         positions = numbers - self.lower
         positions /= self.length
         positions *= float(steps << FINENESS)
         return positions
 
-    def rounded(self, numbers: NDArray[np.float64], steps: int, coins: Coins) -> NDArray[np.int64]:
+    def rounded(self, numbers: Array, steps: int, coins: Coins) -> IntArray:
         """Return a point next to each number, 0 to `steps`: the position, and a uniform number below one step."""
         positions = self.positions(numbers, steps)
         positions /= 1 << FINENESS

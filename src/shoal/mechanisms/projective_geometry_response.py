@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.arrays import Array, BoolArray, IntArray, WordArray
 from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
 from shoal.mechanisms.categorical import Indexed
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.finite_field import (
-    Numbers,
     check_prime,
     digits,
     inverses,
@@ -143,7 +143,7 @@ class ProjectiveGeometryResponse(Indexed):
         first_two = (two - three) / every
         return ((none_of_them, first_only, first_two, three / every),)
 
-    def _numbers_of(self, positions: Numbers) -> Numbers:
+    def _numbers_of(self, positions: WordArray) -> WordArray:
         """Return the vectors of points, as numbers: the highest digit that is not 0 is 1."""
         order, dimension = self._parameters
         numbers = positions
@@ -153,7 +153,7 @@ class ProjectiveGeometryResponse(Indexed):
             numbers = np.where(inside, positions + np.uint64(order**tail - offset), numbers)
         return numbers
 
-    def _places_of(self, vector: list[Numbers]) -> Numbers:
+    def _places_of(self, vector: list[WordArray]) -> WordArray:
         """Return the points that these vectors span, none of them 0."""
         order = self._parameters[0]
         inverse = inverses(order)
@@ -197,7 +197,7 @@ class ProjectiveGeometryResponse(Indexed):
         solved = self._solved(truth, free)
         return (block * np.uint64(every) + self._places_of(solved)).astype(uniform.dtype)
 
-    def _solved(self, truth: list[Numbers], free: list[Numbers]) -> list[Numbers]:
+    def _solved(self, truth: list[WordArray], free: list[WordArray]) -> list[WordArray]:
         """Return vectors orthogonal to these, with all coordinates given but that of the highest digit."""
         order, dimension = self._parameters
         lead = np.zeros_like(truth[0])
@@ -222,7 +222,7 @@ class ProjectiveGeometryResponse(Indexed):
         position, block = np.divmod(values, values.dtype.type(self.design.blocks))
         return block, position
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report is orthogonal to the category next to it."""
         order, dimension = self._parameters
         block, position = self._position(np.asarray(values, np.uint64))
@@ -232,7 +232,7 @@ class ProjectiveGeometryResponse(Indexed):
         orthogonal = product(first, second, order) == 0
         return np.asarray((given == block) & orthogonal)
 
-    def supported_by(self, reports: Reports) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported_by(self, reports: Reports) -> tuple[Array, Array]:
         """Count the same from the reports themselves, and for the categories alone, not for all points.
 
         All digits but the lowest, y, are the same for q categories in a row. A report with digits u and u₀ ≠ 0 supports
@@ -260,12 +260,12 @@ class ProjectiveGeometryResponse(Indexed):
         support = np.concatenate([[first], rows.ravel()[: self.categories - 1]]).astype(np.float64)
         return support, np.full(1, float(len(reports)))
 
-    def _coordinates(self, positions: Numbers) -> list[NDArray[np.int64]]:
+    def _coordinates(self, positions: WordArray) -> list[IntArray]:
         """Return the coordinates of points, the lowest first."""
         order, dimension = self._parameters
         return [digit.astype(np.int64) for digit in digits(self._numbers_of(positions), order, dimension)]
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Give each vector the count of its point; this does not change along a line, nor does its transform."""
         order, dimension = self._parameters
         if self.design.blocks == 1 and order**dimension > largest_transform:
@@ -283,7 +283,7 @@ class ProjectiveGeometryResponse(Indexed):
         return result.T.ravel()[: self.categories], block.T.ravel()[: self.categories]
 
 
-def _combined(factors: tuple[int, ...], vectors: list[NDArray[np.int64]], order: int) -> NDArray[np.int64]:
+def _combined(factors: tuple[int, ...], vectors: list[IntArray], order: int) -> IntArray:
     """Return the sums of these vectors, each times its factor, modulo q."""
     total = np.zeros_like(vectors[0])
     for factor, vector in zip(factors, vectors, strict=True):

@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, BoolArray, IntArray
 from shoal.checks import Number, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.distribution_estimate import TreeEstimate
@@ -30,14 +31,14 @@ _MOST_LEAVES = 1 << 20
 class Ranges(NamedTuple):
     """Which counts add up to what is below each edge between two leaves."""
 
-    rest: NDArray[np.bool_]  # whether they are taken from all people
+    rest: BoolArray  # whether they are taken from all people
     # starts, stops: A row for each edge, a column for each depth: nodes from `starts` up to
     # `stops` are added, or if `stops` is less taken away
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    starts: IntArray
+    stops: IntArray
 
     @property
-    def terms(self) -> NDArray[np.int64]:
+    def terms(self) -> IntArray:
         """How many nodes are added, or taken away."""
         return self.stops - self.starts
 
@@ -106,7 +107,7 @@ class QuantileTree:
         return self.protocols[-1].categories
 
     @cached_property
-    def edges(self) -> NDArray[np.float64]:
+    def edges(self) -> Array:
         """The ends of all leaves, the lowest first: one more than leaves."""
         return np.linspace(self.lower, self.upper, self.leaves + 1)
 
@@ -120,7 +121,7 @@ class QuantileTree:
         """By how many people one malicious person can move what is below a point, at every depth, from the truth."""
         return sum(each.bundle for each in self.protocols)
 
-    def nodes(self, values: ArrayLike) -> list[NDArray[np.int64]]:
+    def nodes(self, values: ArrayLike) -> list[IntArray]:
         """Return the node of each value at each depth; a number at an edge is above it, but for the last.
 
         Parameters
@@ -179,7 +180,7 @@ class QuantileTree:
         points = np.arange(1, self.leaves)
         known = [np.zeros(len(points), np.int64), np.full(len(points), self.leaves)]
         costs = [np.zeros(len(points)), np.zeros(len(points))]
-        paths: list[tuple[NDArray[np.int64], ...]] = []
+        paths: list[tuple[IntArray, ...]] = []
         for protocol in self.protocols:
             size = self.leaves // protocol.categories
             cost = float(protocol.variance(reports=1)[0])
@@ -205,7 +206,7 @@ class QuantileTree:
             starts[:, index] = np.where(state, high, low)
         return Ranges(state == 1, starts, stops)
 
-    def variance(self, *, reports: Number) -> NDArray[np.float64]:
+    def variance(self, *, reports: Number) -> Array:
         """Return the variance of how many of n people are estimated to be below each edge between two leaves."""
         n = whole(reports=reports)
         terms = np.abs(self.ranges.terms)
@@ -220,9 +221,7 @@ class QuantileTree:
             total += variance
         return total
 
-    def noise_limits(
-        self, counts: tuple[Counts[Any], ...], level: float
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def noise_limits(self, counts: tuple[Counts[Any], ...], level: float) -> tuple[IntArray, IntArray]:
         """Return quantiles of the noise of what is added up for each edge between two leaves, exactly.
 
         Edges with the same number of counts of each depth have the same quantiles.

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, BoolArray, IntArray
 from shoal.estimation.design import Design
 from shoal.mechanisms.categorical import Indexed
 from shoal.mechanisms.coins import Coins
@@ -86,10 +87,10 @@ class RandomizedResponse(Indexed):
         """Return the values themselves."""
         return values
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report is the category next to it."""
         return np.equal(reports, values)
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
         """Return the counts: a report supports the category that it names."""
         return cells.astype(np.float64), np.full(1, float(reports))

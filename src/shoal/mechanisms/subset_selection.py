@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import BoolArray, ByteArray, IntArray, WordArray
 from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
@@ -90,18 +91,17 @@ class SubsetSelection(Selection):
 
     @property
     def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
-        inside, outside, every = self.subset_size, self.categories - self.subset_size, self.categories
+        inside = self.subset_size
+        every = self.categories
+        outside = every - inside
         if every < 3:
             return ()
         threes = every * (every - 1) * (every - 2)
-        return (
-            (
-                outside * (outside - 1) * (outside - 2) / threes,
-                inside * outside * (outside - 1) / threes,
-                inside * (inside - 1) * outside / threes,
-                inside * (inside - 1) * (inside - 2) / threes,
-            ),
-        )
+        none_of_them = outside * (outside - 1) * (outside - 2) / threes
+        first_only = inside * outside * (outside - 1) / threes
+        first_two = inside * (inside - 1) * outside / threes
+        all_of_them = inside * (inside - 1) * (inside - 2) / threes
+        return ((none_of_them, first_only, first_two, all_of_them),)
 
     @property
     def cells(self) -> int:
@@ -127,16 +127,18 @@ class SubsetSelection(Selection):
             return np.empty((0, self.bytes_per_report), np.uint8)
         return np.empty((0, self.subset_size), np.uint32)
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return a set for each value."""
         step = max(1, _PART // self.categories)
         draw = self._members if self.subset_size**2 <= _FEW * self.categories else self._bits
         parts = [draw(values[start : start + step], coins) for start in range(0, len(values), step)]
         return np.concatenate(parts)
 
-    def _bits(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def _bits(self, values: IntArray, coins: Coins) -> Reports:
         """Draw sets as rows of bits; of more than half of all categories, those that are not in them."""
-        size, every, own = self.subset_size, self.categories, self._truthful(len(values), coins)
+        size = self.subset_size
+        every = self.categories
+        own = self._truthful(len(values), coins)
         members = np.where(own, values, -1)
         if 2 * size <= every:
             rows = random_sets(size, members, every, coins)
@@ -144,24 +146,27 @@ class SubsetSelection(Selection):
             rows = np.empty((len(values), -(-every // 8)), np.uint8)
             rows[~own] = random_sets(every - size, members[~own], every, coins)
             rows[own] = random_sets(every - size + 1, members[own], every, coins)
-            rows[own, values[own] >> 3] ^= np.left_shift(np.uint8(1), (values[own] & 7).astype(np.uint8))
+            truth = values[own]
+            shifts = (truth & 7).astype(np.uint8)
+            rows[own, truth >> 3] ^= np.left_shift(np.uint8(1), shifts)
             rows ^= np.uint8(0xFF)
             rows[:, -1] &= np.uint8(0xFF >> -every % 8)
         return rows if self._as_bits else self._listed(rows)
 
-    def _listed(self, rows: NDArray[np.uint8]) -> Reports:
+    def _listed(self, rows: ByteArray) -> Reports:
         """Return the members of sets that are rows of bits."""
         bits = np.unpackbits(rows, axis=1, count=self.categories, bitorder="little")
         return np.nonzero(bits)[1].reshape(-1, self.subset_size).astype(np.uint32)
 
-    def _members(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def _members(self, values: IntArray, coins: Coins) -> Reports:
         """Draw all members from all categories, or d − 1 of them from all but the truth."""
         size = self.subset_size
         sets = self._subsets(self.categories, size, len(values), coins)
         own = np.flatnonzero(self._truthful(len(values), coins))
         truth = values[own].astype(np.uint64)[:, None]
         others = self._subsets(self.categories - 1, size - 1, len(own), coins)
-        sets[own] = np.concatenate([others + (others >= truth), truth], axis=1)
+        others += others >= truth  # the truth itself is left out
+        sets[own] = np.concatenate([others, truth], axis=1)
         sets.sort(axis=1)
         if not self._as_bits:
             return sets.astype(np.uint32)
@@ -170,7 +175,7 @@ class SubsetSelection(Selection):
         return np.packbits(bits, axis=1, bitorder="little")
 
     @staticmethod
-    def _subsets(every: int, size: int, count: int, coins: Coins) -> NDArray[np.uint64]:
+    def _subsets(every: int, size: int, count: int, coins: Coins) -> WordArray:
         """Return sets of this size, all equally likely, in any order."""
         members = np.empty((size, count), np.uint64)
         for position in range(size):  # Floyd's way: draw among the first few more, and on a repeat take the last
@@ -180,11 +185,12 @@ class SubsetSelection(Selection):
             members[position] = np.where(seen, last, drawn)
         return members.T.copy()
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report contains the category next to it."""
         if self._as_bits:
             return bits_at(reports, values)
-        return np.asarray((np.asarray(reports) == np.asarray(values)[..., None]).any(axis=-1))
+        members = np.equal(reports, np.asarray(values)[..., None])
+        return np.asarray(members.any(axis=-1))
 
     def _checked(self, reports: ArrayLike) -> Reports:
         result = super()._checked(reports)
@@ -202,13 +208,13 @@ class SubsetSelection(Selection):
             )
         return result
 
-    def tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> IntArray:
         """Return how many sets contain each category."""
         if self._as_bits:
             return column_sums(reports, self.categories)
         return np.bincount(reports.ravel(), minlength=self.categories)
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether this number of reports can have these counts: d each."""
         return bool(sum(values.tolist()) == self.subset_size * reports and values.max() <= reports)
 
@@ -217,24 +223,24 @@ class SubsetSelection(Selection):
         """Whether a bit for each category is shorter than the list."""
         return self.categories <= self.subset_size * self._width
 
-    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> ByteArray:
         """Return a bit for each category, or the numbers of the members."""
         if self._as_bits:
             return reports
         indices = np.arange(self._width, dtype=reports.dtype)
-        bits = ((reports[:, :, None] >> indices) & 1).astype(np.uint8).reshape(len(reports), self.bits_per_report)
-        return np.packbits(bits, axis=1, bitorder="little")
+        bits = (reports[:, :, None] >> indices & 1).astype(np.uint8)
+        rows = bits.reshape(len(reports), self.bits_per_report)
+        return np.packbits(rows, axis=1, bitorder="little")
 
-    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: ByteArray) -> Reports:
         """Return the sets, checked."""
         if self._as_bits:
             return self._checked(rows.copy())
         bits = np.unpackbits(rows, axis=1, bitorder="little")
-        used, spare = bits[:, : self.bits_per_report], bits[:, self.bits_per_report :]
+        spare = bits[:, self.bits_per_report :].any(axis=1)
         if spare.any():
-            position = int(np.flatnonzero(spare.any(axis=1))[0])
+            position = int(np.flatnonzero(spare)[0])
             raise ParameterError(f"report {position} has bits set beyond its last member")
         weights = np.left_shift(np.uint32(1), np.arange(self._width, dtype=np.uint32))
-        return self._checked(
-            (used.reshape(len(rows), self.subset_size, self._width) * weights).sum(axis=2, dtype=np.uint32)
-        )
+        members = bits[:, : self.bits_per_report].reshape(len(rows), self.subset_size, self._width)
+        return self._checked((members * weights).sum(axis=2, dtype=np.uint32))
