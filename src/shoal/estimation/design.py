@@ -40,9 +40,10 @@ class Moments:
     def cumulants(self, probabilities: tuple[float, float]) -> Array:
         """Return the second, third and fourth cumulant of Z."""
         support, block = probabilities
-        values, mean = np.array([1 - self.overlap, -self.overlap, 0.0]), self.mean(probabilities)
+        values = np.array([1 - self.overlap, -self.overlap, 0.0])
         weights = np.array([support, block - support, 1 - block])
-        second, third, fourth = (float(weights @ (values - mean) ** power) for power in (2, 3, 4))
+        apart = values - self.mean(probabilities)
+        second, third, fourth = (float(weights @ apart**power) for power in (2, 3, 4))
         return np.array([second, third, fourth - 3 * second**2])
 
     @property
@@ -57,9 +58,10 @@ class Moments:
 
     def line(self, blocks: Array | float) -> tuple[Array, float]:
         """Return a and b: one report adds a + b·f to the variance of an estimate of f, whose block has frequency F."""
-        own, same, other = (
-            self.spread(probabilities) / self.scale**2 for probabilities in (self.own, self.same, self.other)
-        )
+        square = self.scale**2
+        own = self.spread(self.own) / square
+        same = self.spread(self.same) / square
+        other = self.spread(self.other) / square
         return other + np.asarray(blocks) * (same - other), own - same
 
     @property
@@ -95,7 +97,9 @@ class Design:
 
     def moments(self, truth: float) -> Moments:
         """Return what reports look like if one in 1/λ tells the truth."""
-        share, overlap, noise = self.supporting / self.outputs, self.common / self.supporting, 1 - truth
+        share = self.supporting / self.outputs
+        overlap = self.common / self.supporting
+        noise = 1 - truth
         return Moments(
             own=(truth + noise * share, truth + noise / self.blocks),
             same=(truth * overlap + noise * share, truth + noise / self.blocks),

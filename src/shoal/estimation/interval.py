@@ -62,14 +62,16 @@ def two_sided(confidence: float) -> float:
 
 def holders(support: Array, block: Array | None, reports: int, moments: Moments, *, confidence: float) -> Limits:
     """Return the fewest and the most people who may hold each category; each limit fails half as often as both."""
-    level, least = (1 - confidence) / 2, reports * moments.base
+    level = (1 - confidence) / 2
+    least = reports * moments.base
 
     def limits(counts: Array, total: Array) -> Limits:
         if block is not None and moments.overlap > 0:
             result = BlockCount(counts, total, reports, moments)
             return result.fewest(level), result.most(level)
-        rates = moments.own[0], moments.same[0]  # people who do not hold a category support it at one rate
-        return fewest(counts, total, *rates, level), most(counts, total, *rates, level)
+        high = moments.own[0]
+        low = moments.same[0]  # people who do not hold a category support it at one rate
+        return fewest(counts, total, high, low, level), most(counts, total, high, low, level)
 
     total = np.full(1, float(reports)) if block is None or moments.overlap == 0 else block
     return _each_once(limits, support, total, lambda inside: np.rint(moments.overlap * inside + least))
@@ -86,19 +88,23 @@ def _each_once(
     Most counts are near the centre, where nobody holds the category: these are marked in a table, with no need to sort.
     """
     blocks, which = _distinct(total)
-    middle, width = centre(blocks), 4 * len(support) // len(blocks) + 64
-    position = (support - middle[which]).astype(np.int64) + width // 2
+    middle = centre(blocks)
+    width = 4 * len(support) // len(blocks) + 64
+    half = width // 2
+    position = (support - middle[which]).astype(np.int64) + half
     near = (position >= 0) & (position < width)
-    keys = np.where(near, which * width + position, width // 2)
+    keys = np.where(near, which * width + position, half)
     seen = np.zeros(len(blocks) * width, np.bool_)
     seen[keys] = True
     row, column = np.divmod(np.flatnonzero(seen), width)
-    counts = np.clip(column - width // 2 + middle[row], 0, blocks[row])
-    rank = (np.cumsum(seen, dtype=np.int32) - 1)[keys]
+    counts = np.clip(column - half + middle[row], 0, blocks[row])
+    ranks = np.cumsum(seen, dtype=np.int32) - 1
+    rank = ranks[keys]
     some, many = (result[rank] for result in limits(counts, blocks[row]))
     far = np.flatnonzero(~near)
     if len(far):
-        some[far], many[far] = limits(support[far], np.broadcast_to(total, support.shape)[far])
+        totals = np.broadcast_to(total, support.shape)
+        some[far], many[far] = limits(support[far], totals[far])
     return some, many
 
 
@@ -149,17 +155,23 @@ class BlockCount:
         Reports in the block support the category at one rate if they are by somebody who holds it, and at one of two
         others if not. The higher of these counts for the fewest holders, the lower one for the most.
         """
-        (own, inside), (same, _), (other, outside) = self.moments.own, self.moments.same, self.moments.other
-        rates = [same / inside, other / outside if outside > 0 else same / inside]
-        limit, rate = (fewest, max(rates)) if side > 0 else (most, min(rates))
-        counts, total = self.counts[which], self.total[which]
-        by_holders = limit(counts, total, own / inside, rate, (1 - _STEP) * level)
-        return limit(by_holders, np.full(len(which), float(self.reports)), inside, 0.0, _STEP * level)
+        own, inside = self.moments.own
+        same, _ = self.moments.same
+        other, outside = self.moments.other
+        rates = [same / inside]
+        if outside > 0:
+            rates.append(other / outside)
+        limit = fewest if side > 0 else most
+        rate = max(rates) if side > 0 else min(rates)
+        by_holders = limit(self.counts[which], self.total[which], own / inside, rate, (1 - _STEP) * level)
+        people = np.full(len(which), float(self.reports))
+        return limit(by_holders, people, inside, 0.0, _STEP * level)
 
     @cached_property
     def _cumulants(self) -> list[Array]:
         """Those of Z for people who hold x, others in its block, and the rest."""
-        return [self.moments.cumulants(each) for each in (self.moments.own, self.moments.same, self.moments.other)]
+        kinds = (self.moments.own, self.moments.same, self.moments.other)
+        return [self.moments.cumulants(each) for each in kinds]
 
     def _expanded(self, level: float, side: float) -> tuple[Array, Array]:
         """Return limits by the cumulants of what is counted, and its variance there.
@@ -170,18 +182,23 @@ class BlockCount:
         own, same, other = self._cumulants
         people, doubt, lean = self._estimated
         normal = -NormalDist().inv_cdf(level)
-        wider = normal * (1 + (normal**2 + 1) / 8 * doubt + normal / 2 * np.maximum(-side * lean, 0))
+        by_variance = (normal**2 + 1) / 8 * doubt
+        by_covariance = normal / 2 * np.maximum(-side * lean, 0)
+        wider = normal * (1 + by_variance + by_covariance)
         # Given the reports in the block, what is counted moves in steps of 1; a quantile may lie half of one beyond.
         gap = self._gap - side / 2
-        shared = np.multiply.outer(same - other, people) + (self.reports * other)[:, None]
-        scale, most = self.moments.scale, float(self.reports)
+        scale = self.moments.scale
+        most = float(self.reports)
+        outside = (self.reports * other)[:, None]
+        shared = np.multiply.outer(same - other, people) + outside
         position, variance = Sum(scale, shared, own - same, most).crossing(gap, wider, side)
         alone = np.flatnonzero(position > people)
         if len(alone):
-            fixed = np.repeat((self.reports * other)[:, None], len(alone), axis=1)
+            fixed = np.repeat(outside, len(alone), axis=1)
             beyond, _ = Sum(scale, fixed, own - other, most).crossing(gap[alone], normal, side)
             position[alone] = side * np.minimum(side * position[alone], side * beyond)
-        return np.clip(side * np.ceil(side * position), 0, self.reports), variance
+        limit = side * np.ceil(side * position)
+        return np.clip(limit, 0, self.reports), variance
 
     @cached_property
     def _gap(self) -> Array:
@@ -195,16 +212,21 @@ class BlockCount:
         The latter is the relative variance of that variance, and how far it goes along with what is counted: where a
         block looks small because a category looks rare, the most that may hold it would come out too few.
         """
-        inside, outside = self.moments.own[1], self.moments.other[1]
+        inside = self.moments.own[1]
+        outside = self.moments.other[1]
         people = np.clip((self.total - self.reports * outside) / self.moments.inside, 0, self.reports)
         near = np.clip(self._gap / self.moments.scale, 0, people)
         own, same, other = (each[0] for each in self._cumulants)
-        variance = np.maximum(near * (own - same) + people * (same - other) + self.reports * other, 1.0)
-        absent, strange = people * (1 - inside), (self.reports - people) * (1 - outside)
+        variance = near * (own - same) + people * (same - other) + self.reports * other
+        variance = np.maximum(variance, 1.0)
+        absent = people * (1 - inside)
+        strange = (self.reports - people) * (1 - outside)
         spread = (absent * inside + strange * outside) / self.moments.inside**2
         common = near * ((1 - inside) * self.moments.scale) + (absent + strange) * self.moments.base
         change = (same - other) / variance
-        return people, spread * change * change, common * change / (np.sqrt(variance) * self.moments.inside)
+        doubt = spread * change * change
+        lean = common * change / (np.sqrt(variance) * self.moments.inside)
+        return people, doubt, lean
 
 
 def upper_tail(counts: Array, people: Array, total: Array, high: float, low: float) -> Array:
@@ -213,13 +235,16 @@ def upper_tail(counts: Array, people: Array, total: Array, high: float, low: flo
     The characteristic function is a product of two powers. A rate above one half is taken as one less the other, so
     that nothing large has to be exact but whole numbers.
     """
-    groups = [(people, high), (total - people, low)]
-    variance = people * (high * (1 - high)) + (total - people) * (low * (1 - low))
-    reach = math.sqrt(2 * _DROPPED * float(variance.max(initial=0.0))) + 2 * _DROPPED / 3
+    rest = total - people
+    groups = [(people, high), (rest, low)]
+    variance = people * (high * (1 - high)) + rest * (low * (1 - low))
+    most = float(variance.max(initial=0.0))
+    reach = math.sqrt(2 * _DROPPED * most) + 2 * _DROPPED / 3
     size = 1 << max(6, math.ceil(math.log2(2 * reach + 4)))
     positions = np.arange(size // 2 + 1)
-    waves = [_wave(rate, 2 * math.pi * positions / size) for _, rate in groups]
-    first = np.rint(people * high + (total - people) * low) - size // 2
+    angles = 2 * math.pi * positions / size
+    waves = [_wave(rate, angles) for _, rate in groups]
+    first = np.rint(people * high + rest * low) - size // 2
     result = np.empty(len(counts))
     step = max(1, _PART // size)
     for start in range(0, len(counts), step):
@@ -229,13 +254,16 @@ def upper_tail(counts: Array, people: Array, total: Array, high: float, low: flo
         for (number, rate), (size_log, turn) in zip(groups, waves, strict=True):
             logs += np.multiply.outer(number[part], size_log)
             turns += np.multiply.outer(number[part], turn)
-            whole = whole + number[part] if rate > 0.5 else whole
-        turns += (2 * math.pi / size) * (np.multiply.outer(whole.astype(np.int64), positions) % size)
+            if rate > 0.5:
+                whole = whole + number[part]
+        turned = np.multiply.outer(whole.astype(np.int64), positions) % size
+        turns += (2 * math.pi / size) * turned
         # numpy's transform has the other sign: the conjugate.
         masses = np.fft.irfft(np.exp(logs - 1j * turns), size)
         above = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1]
         position = counts[part] - first[part]
-        tails = np.take_along_axis(above, np.clip(position, 0, size - 1).astype(np.int64)[:, None], axis=1)[:, 0]
+        column = np.clip(position, 0, size - 1).astype(np.int64)
+        tails = np.take_along_axis(above, column[:, None], axis=1)[:, 0]
         result[part] = np.where(position < size, tails, 0.0)
     return np.clip(result, 0, 1)
 
@@ -247,8 +275,9 @@ def _wave(rate: float, angles: Array) -> Angles:
     """
     small = min(rate, 1 - rate)
     squares = np.sin(angles / 2) ** 2
+    loss = np.maximum(-4 * small * (1 - small) * squares, -1.0)
     with np.errstate(divide="ignore"):  # a rate of one half has no part at the angle π
-        logs = np.maximum(0.5 * np.log1p(np.maximum(-4 * small * (1 - small) * squares, -1.0)), -1e3)
+        logs = np.maximum(0.5 * np.log1p(loss), -1e3)
     turn = np.arctan2(small * np.sin(angles), 1 - 2 * small * squares)
     return logs, -turn if rate > 0.5 else turn
 
@@ -258,9 +287,11 @@ def fewest(counts: Array, total: Array, high: float, low: float, level: float) -
 
     That is the smallest m with Pr(X ≥ x) > level, or else all of them; a miss is less likely than the level.
     """
-    ours, theirs = _cumulants(high), _cumulants(low)
+    ours = _cumulants(high)
+    theirs = _cumulants(low)
     sums = Sum(high - low, np.multiply.outer(theirs, total), ours - theirs, total)
-    position, variance = sums.crossing(counts - 0.5 - total * low, -NormalDist().inv_cdf(level))
+    gap = counts - 0.5 - total * low
+    position, variance = sums.crossing(gap, -NormalDist().inv_cdf(level))
     result = np.clip(np.ceil(position), 0, total)
     exact = np.flatnonzero((variance < EXACT_BELOW) & (counts > 0))
     if len(exact):
@@ -286,12 +317,15 @@ def _searched(guess: Array, counts: Array, total: Array, rates: tuple[float, flo
         tails = upper_tail(counts[which], position, total[which], *rates)
         return (tails > level - _SLACK) | (position >= total[which])
 
-    below, above = np.full(len(guess), -1.0), total.copy()  # the first is too few, the second is not
-    position, step = guess, 1.0
+    below = np.full(len(guess), -1.0)  # too few
+    above = total.copy()  # enough
+    position = guess
+    step = 1.0
     while len(open_ := np.flatnonzero(above - below > 1)):
         tried = position[open_]
         good = fine(tried, open_)
-        above[open_[good]], below[open_[~good]] = tried[good], tried[~good]
+        above[open_[good]] = tried[good]
+        below[open_[~good]] = tried[~good]
         # Steps that double lead out of the wrong side; once both sides are known, halves.
         following = np.where(good, tried - step, tried + step)
         middle = np.floor((above[open_] + below[open_]) / 2)
@@ -303,9 +337,12 @@ def _searched(guess: Array, counts: Array, total: Array, rates: tuple[float, flo
 
 def quantile(normal: Array | float, variance: Array | float, third: Array, fourth: Array) -> Array:
     """Return a quantile in units of the standard deviation, from the cumulants and the normal one."""
-    skewness, excess = third / variance**1.5, fourth / (variance * variance)
-    result = normal + skewness * ((normal**2 - 1) / 6) - skewness * skewness * ((2 * normal**3 - 5 * normal) / 36)
-    return np.asarray(result + excess * ((normal**3 - 3 * normal) / 24), np.float64)
+    skewness = third / variance**1.5
+    excess = fourth / (variance * variance)
+    by_skewness = skewness * ((normal**2 - 1) / 6)
+    by_square = skewness * skewness * ((2 * normal**3 - 5 * normal) / 36)
+    by_excess = excess * ((normal**3 - 3 * normal) / 24)
+    return np.asarray(normal + by_skewness - by_square + by_excess, np.float64)
 
 
 @dataclass(frozen=True)
@@ -329,10 +366,12 @@ class Sum:
         factor = normal
         for _ in range(_ROUNDS):
             half = factor * (self.slopes[0] / (2 * self.scale))
-            result = near + factor / self.scale * (half - side * np.sqrt(np.maximum(half * half + at_near, 0)))
+            root = np.sqrt(np.maximum(half * half + at_near, 0))
+            result = near + factor / self.scale * (half - side * root)
             inside = np.clip(result, 0, self.total)
             variance = self.fixed[0] + self.slopes[0] * inside
-            third, fourth = (self.fixed[position] + self.slopes[position] * inside for position in (1, 2))
+            third = self.fixed[1] + self.slopes[1] * inside
+            fourth = self.fixed[2] + self.slopes[2] * inside
             # With a variance below 1 it is no more than a guess.
             factor = quantile(normal, np.maximum(variance, 1.0), side * third, fourth)
             factor = np.clip(factor, normal / 2, 2 * normal + 1)
@@ -357,11 +396,14 @@ def _equal(count: int, total: int, level: float) -> float:
         return result
     if level < _LEAST:  # below what a sum of doubles can tell
         return 0.0
-    counts, people = np.array([count, count + 1.0]), np.full(2, float(total))
+    counts = np.array([count, count + 1.0])
+    people = np.full(2, float(total))
     for _ in range(_STEPS):  # Newton on logarithms: the tail is log-concave, and its slope is x times a probability
         tail, beyond = np.maximum(upper_tail(counts, people, people, result, 0.0), 1e-14)
-        step = math.log(tail / level) * tail / (count * max(tail - beyond, 1e-3 * tail))
-        result = min(result * math.exp(-min(max(step, -1.0), 1.0)), count / total)
+        slope = count * max(tail - beyond, 1e-3 * tail)
+        step = math.log(tail / level) * tail / slope
+        shrunk = result * math.exp(-min(max(step, -1.0), 1.0))
+        result = min(shrunk, count / total)
         if abs(step) < 1e-11:
             break
     return result * (1 - 1e-9)
@@ -369,10 +411,13 @@ def _equal(count: int, total: int, level: float) -> float:
 
 def _expanded(count: int, total: int, level: float) -> float:
     """Return the same by the expansion of Cornish and Fisher, iterated from the count."""
-    normal, result = -NormalDist().inv_cdf(level), count / total
+    normal = -NormalDist().inv_cdf(level)
+    result = count / total
     for _ in range(_STEPS):
         variance = max(total * result * (1 - result), 1.0)
-        third, fourth = variance * (1 - 2 * result), variance * (1 - 6 * result * (1 - result))
+        third = variance * (1 - 2 * result)
+        fourth = variance * (1 - 6 * result * (1 - result))
         factor = float(quantile(normal, variance, np.array(third), np.array(fourth)))
-        result = min(max((count - 0.5 - factor * math.sqrt(variance)) / total, 0.01 * count / total), 1.0)
+        mean = count - 0.5 - factor * math.sqrt(variance)
+        result = min(max(mean / total, 0.01 * count / total), 1.0)
     return result

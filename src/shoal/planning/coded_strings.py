@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import WordArray
 from shoal.checks import known, whole
 from shoal.errors import ParameterError
 
@@ -60,7 +60,7 @@ class CodedStrings:
             raise ParameterError('names are for code="hash": other codes come back by themselves')
         object.__setattr__(self, "names", {self._hashed(name.encode()): name for name in self.names})
 
-    def numbers(self, values: Any) -> NDArray[np.uint64]:
+    def numbers(self, values: Any) -> WordArray:
         """Return the number of each value."""
         if self.code == "numbers":
             return self._checked(values)
@@ -77,7 +77,7 @@ class CodedStrings:
             result = (result << np.uint64(8)) | column
         return result
 
-    def labels(self, numbers: Sequence[int] | NDArray[np.uint64]) -> list[str]:
+    def labels(self, numbers: Sequence[int] | WordArray) -> list[str]:
         """Return what these numbers stand for: text, the name of a hash or its digits, or the number itself."""
         if self.code == "numbers":
             return [str(int(number)) for number in numbers]
@@ -90,7 +90,7 @@ class CodedStrings:
     def _hashed(self, string: bytes) -> int:
         return int.from_bytes(hashlib.sha256(string).digest()[: self.bits // 8], "big")
 
-    def _checked(self, values: Any) -> NDArray[np.uint64]:
+    def _checked(self, values: Any) -> WordArray:
         given = np.asarray(values)
         if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
             raise ParameterError(
