@@ -10,7 +10,7 @@ import numpy as np
 from shoal.arrays import Array, IntArray
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
-from shoal.checks import whole
+from shoal.checks import Number, whole
 from shoal.errors import ParameterError
 from shoal.files.memory_limits import records_at_once
 from shoal.mechanisms import Categorical, Estimate, Simulation
