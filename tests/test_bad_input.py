@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import shoal
 from shoal.amplification.amplify import proven_bounds
 from shoal.checks import known
 from shoal.pairs.registry import registration
+from tests.exhaustive import EXHAUSTIVE, representative
 
 _SEVERAL_MESSAGES = ("covers", "dummies", "split-and-mix")
 NEEDING_A_RANDOMIZER = ("blanket", "cheu", "decomposition", "decomposition-closed-form", "one-bit", *_SEVERAL_MESSAGES)
@@ -112,10 +114,14 @@ def test_nothing_is_amplified_at_a_huge_local_epsilon(local_epsilon: float) -> N
     assert curve.certify(delta=1e-6).verify()
 
 
+_BOUNDS = [bound for bound in proven_bounds() if bound not in NEEDING_A_RANDOMIZER]
+_SETTINGS = list(product(_BOUNDS, (1e-300, 1e-9, 0.7, 12.0, 50.0, 61.0, 800.0), (1, 2, 3, 17, 10**5, 10**15)))
+if not EXHAUSTIVE:
+    _SETTINGS.remove(("koskela", 50.0, 10**15))  # half a minute
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("bound", [bound for bound in proven_bounds() if bound not in NEEDING_A_RANDOMIZER])
-@pytest.mark.parametrize("local_epsilon", [1e-300, 1e-9, 0.7, 12.0, 50.0, 61.0, 800.0])
-@pytest.mark.parametrize("reports", [1, 2, 3, 17, 10**5, 10**15])
+@pytest.mark.parametrize(("bound", "local_epsilon", "reports"), representative(_SETTINGS, len(_SETTINGS) // 2), ids=str)
 def test_no_setting_gives_nonsense(bound: str, local_epsilon: float, reports: int) -> None:
     curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound=bound)
     assert bound in ("tightest", curve.bound)

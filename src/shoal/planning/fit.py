@@ -41,6 +41,8 @@ _STEP, _ROUGHLY, _MANY = 1.06, 2e-3, 1000
 """How far a search goes first, how close a guess is to be, and how many categories are many."""
 _TRUTH = Fraction((1 << 16) - 1, 1 << 16)
 """How often a response over a design tells the truth: nearly always, and no loss is infinite."""
+_MOST_SLOTS = 64
+"""The most covers of a person."""
 _LEFT = 4.0
 """Of δ, one part in so many goes to infinite losses of dummies, if there are several rounds."""
 
@@ -177,11 +179,17 @@ def likely_covers(asked: Question, slots: int) -> Covered | None:
     return min(made, key=asked.error, default=None)
 
 
-def likely_plain_covers(asked: Question, slots: int) -> Covered | None:
-    """Return covers of the categories themselves with the fewest of them that keep the target; or nothing."""
-    guess = _mean(asked) * asked.categories / (asked.reports * slots)
-    full = Covered(categories=asked.categories, slots=slots, fill=1)
-    return _filled(asked, full, guess) if guess < 1 else None
+def likely_plain_covers(asked: Question) -> Covered | None:
+    """Return the fewest covers of the categories themselves that keep the target, in as few slots as hold them."""
+    needed = _mean(asked) * asked.categories / asked.reports  # by each person
+    slots = 1
+    while slots <= _MOST_SLOTS:
+        full = Covered(categories=asked.categories, slots=slots, fill=1)
+        made = _filled(asked, full, needed / slots) if needed < slots else None
+        if made is not None:
+            return made
+        slots *= 2
+    return None
 
 
 def _mean(asked: Question) -> float:
