@@ -446,7 +446,7 @@ class ProtocolAudit(Audit):
 
 def audit_protocol(
     mechanism: Bundled | SplitAndMix,
-    inputs: tuple[Any, Any],
+    inputs: tuple[Number, Number],
     people: Number,
     delta: float,
     trials: int,

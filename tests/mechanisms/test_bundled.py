@@ -64,17 +64,6 @@ def test_errors_are_those_of_the_formula(made: shoal.Covered | shoal.Dummies) ->
     assert done.coverage > 0.94  # of 60·k intervals, at 95 %: discrete ones hold more often
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "made", [shoal.Covered(categories=100, fill=0.1361), shoal.Dummies(categories=100, epsilon=0.5, limit=50)]
-)
-def test_errors_at_a_hundred_thousand_people(made: shoal.Covered | shoal.Dummies) -> None:
-    """6,000 squares: within 5 % but for a chance of 1 in 10⁴, for normal noise; those of Laplace noise vary more."""
-    done = run_trials(made, zipf_people(10**5, 100), trials=60, seed=11)
-    assert 0.95 < done.to_dict()["ratio"] < 1.05
-    assert done.coverage >= 0.95
-
-
 def test_frequent_categories_are_as_good_as_rare_ones() -> None:
     frequencies = np.array([0.5, *([0.5 / 99] * 99)])
     for made in (shoal.Covered(categories=100, fill=0.1361), shoal.Dummies(categories=100, epsilon=0.5, limit=50)):

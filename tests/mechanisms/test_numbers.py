@@ -449,16 +449,6 @@ def test_the_integers_shuffled_are_below_the_blanket_of_one_report(local_epsilon
         assert exact * (1 - 1e-2) <= found <= exact * (1 + 1e-12)
 
 
-@pytest.mark.slow
-def test_a_mean_shows_itself() -> None:
-    mechanism = Laplace(local_epsilon=2, lower=0, upper=120)
-    found = mechanism.estimate(mechanism.aggregate(mechanism.randomize([30.0] * 500, simulation=Simulation(seed=3))))
-    assert found.to_frame()["mean"].tolist() == [found.mean]
-    assert found.plot().get_xlim() == (0, 120)
-    with pytest.raises(ParameterError, match="savefig"):
-        found.plot("mean.png")
-
-
 @pytest.mark.parametrize("steps", [1, 4095, 8191, 8192, 1 << 20])
 def test_numbers_are_rounded_to_a_point_next_to_them(steps: int) -> None:
     """From 8,192 steps on, a position in units of 2⁻⁵⁰ of a step is no integer of 64 bits."""

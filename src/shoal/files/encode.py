@@ -15,11 +15,11 @@ __all__ = ["encode"]
 
 
 def encode(
-    values: Any,
+    values: object,
     categories: int | Sequence[Hashable],
     *,
     column: str | None = None,
-    person: Any = None,
+    person: object = None,
     rows_per_person: int | None = None,
 ) -> IntArray:
     """Return the number of the category of each value, as `randomize` takes it.
@@ -76,7 +76,7 @@ def encode(
     return numbers[kept]
 
 
-def _kept(values: Any, column: str | None, person: Any, most: int | None) -> BoolArray | None:
+def _kept(values: object, column: str | None, person: object, most: int | None) -> BoolArray | None:
     """Return which rows are kept, or None if there is no column of people."""
     if person is None:
         if most is not None:
@@ -97,7 +97,7 @@ def _kept(values: Any, column: str | None, person: Any, most: int | None) -> Boo
     return np.concatenate(kept)
 
 
-def _chunks(values: Any, column: str | None) -> list[Any]:
+def _chunks(values: object, column: str | None) -> list[Any]:
     """Return the pieces of a column, as arrow arrays."""
     pa = arrow()
     if column is not None:

@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.arrays import WordArray
 from shoal.checks import known, whole
 from shoal.errors import ParameterError
 
-__all__ = ["CODES", "MOST_BITS", "CodedStrings"]
+__all__ = ["CODES", "MOST_BITS", "CodedStrings", "Strings"]
+
+Strings = Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[Any]
+"""One string or integer of each person."""
 
 CODES = ("bytes", "hash", "numbers")
 """How values become numbers: their first bytes, a hash of them, or they are numbers already."""
-
 
 MOST_BITS = 64
 """Of a string, or of its hash, that count."""
@@ -60,7 +63,7 @@ class CodedStrings:
             raise ParameterError('names are for code="hash": other codes come back by themselves')
         object.__setattr__(self, "names", {self._hashed(name.encode()): name for name in self.names})
 
-    def numbers(self, values: Any) -> WordArray:
+    def numbers(self, values: Strings) -> WordArray:
         """Return the number of each value."""
         if self.code == "numbers":
             return self._checked(values)
@@ -90,7 +93,7 @@ class CodedStrings:
     def _hashed(self, string: bytes) -> int:
         return int.from_bytes(hashlib.sha256(string).digest()[: self.bits // 8], "big")
 
-    def _checked(self, values: Any) -> WordArray:
+    def _checked(self, values: Strings) -> WordArray:
         given = np.asarray(values)
         if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
             raise ParameterError(
@@ -103,7 +106,7 @@ class CodedStrings:
         return given.astype(np.uint64)
 
 
-def _encoded(value: Any) -> bytes:
+def _encoded(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode(errors="surrogateescape")
     if isinstance(value, bytes):

@@ -16,7 +16,7 @@ from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
 from shoal.estimation.estimate import Estimate
 from shoal.mechanisms import Simulation
-from shoal.planning.coded_strings import CodedStrings
+from shoal.planning.coded_strings import CodedStrings, Strings
 from shoal.planning.hunt import CITATION, Hunt, hunt
 from shoal.progress import progress
 from shoal.searches import bisect_safe
@@ -149,11 +149,11 @@ class Hitters(Shown):
 
 
 def hitters(
-    values: Any,
+    values: Strings,
     *,
     epsilon: Number | None = None,
     delta: Number = 1e-6,
-    bits: Any = 48,
+    bits: Number = 48,
     covers: Number = 1.0,
     code: str = "bytes",
     names: Iterable[str] = (),

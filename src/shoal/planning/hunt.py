@@ -210,12 +210,12 @@ class Hunt:
 
 def hunt(
     *,
-    people: Any,
+    people: Number,
     epsilon: Number,
     delta: Number = 1e-6,
-    bits: Any = 48,
-    first: Any = 16,
-    step: Any = 8,
+    bits: Number = 48,
+    first: Number = 16,
+    step: Number = 8,
     covers: Number = 1.0,
     deviations: Number = 5.0,
 ) -> Hunt:
