@@ -29,7 +29,12 @@ from shoal.pairs.likelihoods import Likelihoods, Support
 if TYPE_CHECKING:
     from shoal.proofs.blanket_claim import SupportClaim
 
-__all__ = ["Categorical", "Indexed", "Selection", "checked_frequencies", "randomized"]
+__all__ = ["Categorical", "Indexed", "Selection", "Supported", "Triples", "checked_frequencies", "randomized"]
+
+Supported = tuple[Array, Array]
+"""How many reports support each category, and how many fall into its block."""
+Triples = tuple[tuple[float, float, float, float], ...]
+"""The probabilities for three categories, as `Support` has them, each of a kind that occurs."""
 
 _MOST_COMPARED = 1 << 22
 """Outputs of all categories together that are looked at to compare a design with what supports what."""
@@ -94,7 +99,7 @@ class Categorical(Mechanism):
     def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return a report for each of these values; there are at most `CHUNK` of them, all checked."""
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many reports support each category, and how many fall into its block.
 
         By default the count state says just this, and there is one block.
@@ -379,7 +384,7 @@ class Selection(Categorical):
         return 0.0
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """The probabilities for three categories, as `Support` has them, each of a kind that occurs."""
         if min(self.design.blocks, self.categories) < 3:
             return ()
@@ -453,7 +458,7 @@ class Indexed(Numbered, Selection):
         type, and the values may be overwritten.
         """
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many reports support each category: by default, all outputs are tried with all categories."""
         if self.design.blocks > 1:
             raise NotImplementedError(f"{type(self).__name__} has several blocks, and needs `supported`")
@@ -464,7 +469,7 @@ class Indexed(Numbered, Selection):
             counts[value] = cells[supporting].sum()
         return counts, np.full(1, float(reports))
 
-    def supported_by(self, reports: Reports) -> tuple[Array, Array]:
+    def supported_by(self, reports: Reports) -> Supported:
         """Return the same from the reports themselves; by default they are counted first."""
         return self.supported(self.tally(reports), len(reports))
 

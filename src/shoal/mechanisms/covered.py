@@ -18,7 +18,7 @@ from shoal.estimation.design import Design, Moments
 from shoal.estimation.estimate import Estimate
 from shoal.estimation.interval import two_sided
 from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, quantiles
-from shoal.mechanisms.categorical import Indexed, checked_frequencies
+from shoal.mechanisms.categorical import Indexed, Supported, checked_frequencies
 from shoal.mechanisms.coins import WHOLE, Coins
 from shoal.mechanisms.mechanism import Counts, Reports, check_counts
 from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
@@ -248,7 +248,7 @@ class Covered(Bundled):
         empty = given == self.design.outputs
         return np.asarray(self.response.supports(np.where(empty, 0, given), values) & ~empty)
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many messages support each category, and how many fall into its block."""
         said = cells[: self.design.outputs]
         messages = int(said.sum())
@@ -341,7 +341,7 @@ class Covered(Bundled):
         said = given if self.null is None else given[given != self.null]
         return self._estimated(self.response.supported_by(said), people, len(said) - people, confidence)
 
-    def _estimated(self, supported: tuple[Array, Array], n: int, covers: int, confidence: float) -> Estimate:
+    def _estimated(self, supported: Supported, n: int, covers: int, confidence: float) -> Estimate:
         """Return the estimate, from how many messages support each category, and how many of them are covers."""
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
         support, block = supported

@@ -15,7 +15,7 @@ from shoal.errors import ParameterError
 from shoal.estimation.design import Design, Moments
 from shoal.estimation.estimate import Estimate
 from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair
-from shoal.mechanisms.categorical import checked_frequencies
+from shoal.mechanisms.categorical import Supported, checked_frequencies
 from shoal.mechanisms.coins import Coins, Simulation, coins_for, logarithm_above
 from shoal.mechanisms.mechanism import Counts, Reports, check_counts
 from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
@@ -232,7 +232,7 @@ class Dummies(Bundled):
         most = 2 * int(values[-1]) * self.limit * self.categories
         return bool(reports <= total <= reports + most)
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many messages say each category, less the mean of its dummies."""
         mean = self.limit * int(cells[-1])
         return cells[:-1].astype(np.float64) - mean, np.full(1, float(reports))

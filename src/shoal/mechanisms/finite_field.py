@@ -1,5 +1,6 @@
 """Vectors over the field of q elements, q prime, written as whole numbers with q digits."""
 
+import math
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,7 @@ def primes(most: int) -> tuple[int, ...]:
     """Return the primes up to this number."""
     sieve = np.ones(most + 1, np.bool_)
     sieve[:2] = False
-    for number in range(2, int(most**0.5) + 1):
+    for number in range(2, math.isqrt(most) + 1):
         if sieve[number]:
             sieve[number * number :: number] = False
     return tuple(np.flatnonzero(sieve).tolist())
@@ -30,7 +31,8 @@ def check_prime(number: int, name: str) -> int:
     """Return the number if it is a prime."""
     if number > 1 << 31:
         raise ParameterError(f"{name} must be a prime below 2**31, got {number}", name)
-    if number < 2 or any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+    divisors = range(2, math.isqrt(max(number, 0)) + 1)
+    if number < 2 or any(number % divisor == 0 for divisor in divisors):
         raise ParameterError(f"{name} must be a prime such as 2, 3, 5, 7, 11, got {number}", name)
     return number
 
@@ -38,12 +40,16 @@ def check_prime(number: int, name: str) -> int:
 @cache
 def inverses(order: int) -> WordArray:
     """Return the inverse of every number modulo q; that of 0 is 0."""
-    return np.array([0, *(pow(number, -1, order) for number in range(1, order))], np.uint64)
+    result = np.zeros(order, np.uint64)
+    for number in range(1, order):
+        result[number] = pow(number, -1, order)
+    return result
 
 
 def digits(numbers: WordArray, order: int, dimension: int) -> list[WordArray]:
     """Return the digits, the lowest first."""
-    result, rest = [], numbers
+    result = []
+    rest = numbers
     for _ in range(dimension):
         rest, digit = np.divmod(rest, np.uint64(order))
         result.append(digit)
@@ -60,6 +66,7 @@ def product(first: list[WordArray], second: list[WordArray], order: int) -> Word
 
 def spectrum_of(table: NDArray[Any], order: int, dimension: int) -> NDArray[np.complex128]:
     """Return the discrete Fourier transform of each row, a function of vectors of this dimension."""
-    shape = (len(table), *(order,) * dimension)
-    result = np.fft.fftn(table.reshape(shape), axes=tuple(range(1, dimension + 1)))
+    vectors = (order,) * dimension
+    axes = tuple(range(1, dimension + 1))
+    result = np.fft.fftn(table.reshape(len(table), *vectors), axes=axes)
     return np.asarray(result.reshape(len(table), -1))

@@ -16,7 +16,7 @@ from shoal.arrays import Array, BoolArray, IntArray, WordArray
 from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.categorical import Indexed, Supported, Triples
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs.registry import register
@@ -36,8 +36,8 @@ def negative(rows: WordArray, columns: WordArray) -> BoolArray:
 
 @cache
 def _matrix(order: int) -> Array:
-    positions = np.arange(order, dtype=np.uint64)
-    return np.where(negative(positions[:, None], positions[None, :]), -1.0, 1.0)
+    rows = np.arange(order, dtype=np.uint64)[:, None]
+    return np.where(negative(rows, rows.T), -1.0, 1.0)
 
 
 def transform(table: IntArray | Array) -> Array:
@@ -157,16 +157,20 @@ class HadamardResponse(Blocked):
 
     @classmethod
     def _layout(cls, categories: int, blocks: int) -> Design:
-        order = 1 << (-(-categories // blocks)).bit_length()
+        fullest = -(-categories // blocks)
+        order = 1 << fullest.bit_length()
         return Design(outputs=blocks * order, supporting=order // 2, common=order // 4, blocks=blocks)
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """Three rows are independent, unless one is the product of the others: 1, 2 and 3 are not; 1, 2 and 4 are."""
         if self.blocks != 1:
             return super()._triples
-        triples = ((0.0, 0.25, 0.0, 0.25),) if self.categories >= 3 else ()
-        return (*triples, (0.125,) * 4) if self.categories >= 4 else triples
+        dependent = (0.0, 0.25, 0.0, 0.25)
+        independent = (0.125,) * 4
+        if self.categories < 3:
+            return ()
+        return (dependent, independent) if self.categories >= 4 else (dependent,)
 
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Keep the column if it has a plus; else flip the lowest bit of the row in it, which changes the sign."""
@@ -183,7 +187,7 @@ class HadamardResponse(Blocked):
         inside, column, row = self._parts(reports, values)
         return np.asarray(inside & ~negative(row + np.uint64(1), column))
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return the counts of all rows, by one transform for each block."""
         result = transform(cells.reshape(self.design.blocks, -1))
         rows = result[:, 1:]
@@ -216,11 +220,12 @@ class RecursiveHadamardResponse(Blocked):
 
     @classmethod
     def _layout(cls, categories: int, blocks: int) -> Design:
-        rows = power_above(-(-categories // blocks))
+        fullest = -(-categories // blocks)
+        rows = power_above(fullest)
         return Design(outputs=2 * rows * blocks, supporting=rows, common=rows // 2, blocks=blocks)
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """With one block, any three signs are independent."""
         if self.blocks != 1:
             return super()._triples
@@ -242,7 +247,7 @@ class RecursiveHadamardResponse(Blocked):
         sign = (rest & np.uint64(1)).astype(np.bool_)
         return np.asarray(inside & (negative(row, position) == sign))
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return the counts of all columns, by one transform for each block."""
         table = cells.reshape(self.design.blocks, -1, 2)
         difference = transform(table[:, :, 0] - table[:, :, 1])

@@ -11,11 +11,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shoal.arrays import Array, BoolArray, IntArray, WordArray
+from shoal.arrays import BoolArray, IntArray, WordArray
 from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.categorical import Indexed, Supported, Triples
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.finite_field import check_prime, digits, largest_transform, primes, product, spectrum_of
 from shoal.mechanisms.mechanism import Reports
@@ -77,7 +77,7 @@ class Affine(Indexed):
         )
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """Three categories are supported independently if they are on no line, as 0, 1 and q are."""
         if self.categories <= self._order:
             return ()
@@ -106,7 +106,7 @@ class Affine(Indexed):
         image = self._image(seeds, np.asarray(values, np.uint64))
         return (image + order - buckets) % order < np.uint64(self._window)
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Sum over the characters of the field: [⟨s, x⟩ = b] is the mean of ω^(a(⟨s, x⟩ − b)) over all a."""
         order = self._order
         dimension = self._dimension

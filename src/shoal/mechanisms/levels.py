@@ -88,7 +88,8 @@ class Levels:
     @property
     def weights(self) -> Array:
         """The levels as seen from the middle of the interval: since n is known, only these are summed with noise."""
-        return (np.arange(self.steps + 1) / self.steps - 0.5) * self._range.length
+        shares = np.arange(self.steps + 1) / self.steps
+        return (shares - 0.5) * self._range.length
 
     def rounded(self, values: ArrayLike, *, simulation: Simulation | None = None) -> IntArray:
         """Return the number of a level for each value, 0 to Δ, such that its mean is the value.
@@ -139,7 +140,8 @@ class Levels:
         of_one = float(self.protocol.variance(reports=n)[0]) * n * n
         if isinstance(self.protocol, Covered):  # (1 − 1/k)·N/k of one level, of which those of all together have no 1/k
             of_one /= 1 - 1 / self.protocol.categories
-        return of_one * float(self.weights @ self.weights) + self.rounding_variance(n)
+        noise = of_one * float(self.weights @ self.weights)
+        return noise + self.rounding_variance(n)
 
     def rounding_variance(self, reports: int) -> float:
         """Return the most that rounding adds to the variance of the sum of n people, with all values between levels."""
@@ -159,7 +161,9 @@ def best_steps(reports: Number, noise_variance: float) -> int:
     noise = positive(noise_variance=noise_variance)
 
     def variance(steps: int) -> float:
-        return noise * (steps + 1) * (steps + 2) / (12 * steps) + n / (4 * steps**2)
+        of_noise = noise * (steps + 1) * (steps + 2) / (12 * steps)
+        of_rounding = n / (4 * steps**2)
+        return of_noise + of_rounding
 
     centre = math.floor(math.cbrt(6 * n / noise))
     return min(range(max(1, centre - 1), centre + 4), key=variance)

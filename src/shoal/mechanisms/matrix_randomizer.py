@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.arrays import Array, IntArray, WordArray
-from shoal.checks import probability, whole
+from shoal.checks import probability, store, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError
 from shoal.estimation.estimate import Estimate
@@ -65,22 +65,20 @@ class LinearDecoder:
 
         _refuse_confounded(table)
         used = [column for column in range(len(table[0])) if any(row[column] for row in table)]
-        rows = [[fmpq(row[column], sum(row)) for column in used] for row in table]
-        # π, the distribution of outputs if all inputs are equally frequent, but for the factor k.
-        sums = [sum((row[column] for row in rows), fmpq(0)) for column in range(len(used))]
-        shape = len(rows), len(used)
-        table_, scaled = (
-            fmpq_mat(*shape, entries)
-            for entries in (
-                [part for row in rows for part in row],
-                [part / size for row in rows for part, size in zip(row, sums, strict=True)],
-            )
-        )
-        solved = (scaled * table_.transpose()).solve(scaled)
+        rows = fmpq_mat(len(table), len(used))
+        scaled = fmpq_mat(len(table), len(used))
+        for position, column in enumerate(used):
+            shares = [fmpq(row[column], sum(row)) for row in table]
+            total = sum(shares, fmpq(0))  # of outputs if all inputs are equally frequent, but for the factor k
+            for index, share in enumerate(shares):
+                rows[index, position] = share
+                scaled[index, position] = share / total
+        solved = (scaled * rows.transpose()).solve(scaled)
         probabilities, weights = np.zeros((2, len(table), len(table[0])))
-        for index, row in enumerate(rows):
+        for index in range(len(table)):
             for position, column in enumerate(used):
-                probabilities[index, column] = int(row[position].p) / int(row[position].q)
+                share = rows[index, position]
+                probabilities[index, column] = int(share.p) / int(share.q)
                 entry = solved[index, position]
                 weights[index, column] = int(entry.p) / int(entry.q)
         return cls(probabilities, weights)
@@ -113,26 +111,30 @@ class LinearDecoder:
         f below a limit if A > B. The upper limit is the same for −D.
         """
         weights = self.weights[index]
-        largest, spread = float(np.abs(weights).max()), float((self.probabilities @ weights**2).max())
+        largest = float(np.abs(weights).max())
+        spread = float((self.probabilities @ weights**2).max())
         start = math.sqrt(2 * math.log(1 / level) / (reports * spread))
         exponents = np.arange(_STEPS_A_DOUBLING * _DOUBLINGS[0], _STEPS_A_DOUBLING * _DOUBLINGS[1])
         tilts = np.minimum(start * 2.0 ** (exponents / _STEPS_A_DOUBLING), _STEEPEST / largest)
-        total, size = float(counts @ weights), float(counts @ np.abs(weights))
+        total = float(counts @ weights)
+        size = float(counts @ np.abs(weights))
         ends = []
         for sign in (1.0, -1.0):
             powers = sign * np.multiply.outer(tilts, weights)
-            growth = np.expm1(powers)
-            logs = np.log1p(growth @ self.probabilities.T)
-            own, others = logs[:, index], np.delete(logs, index, axis=1).max(axis=1)
+            expm1 = np.expm1(powers)
+            logs = np.log1p(expm1 @ self.probabilities.T)
+            own = logs[:, index]
+            others = np.delete(logs, index, axis=1).max(axis=1)
             # What rounding, of R and D too, may have done to n·ln E (all but the first are at least 0), and to θ·s.
-            moved = (np.abs(growth) + np.abs(powers) * (1 + growth)) @ self.probabilities.T
+            moved = (np.abs(expm1) + np.abs(powers) * (1 + expm1)) @ self.probabilities.T
             moved = moved.max(axis=1) / np.exp(np.minimum(own, 0))
             slack = (len(weights) + 16) * UNIT * (reports * moved + tilts * size)
-            apart = own - others if sign > 0 else others - own
+            apart = sign * (own - others)
             steps = math.log(level) - slack + sign * tilts * total - reports * others
             with np.errstate(divide="ignore", invalid="ignore"):
-                rejected = np.where(apart > 0, sign * steps / (reports * apart), -math.inf if sign > 0 else math.inf)
-            ends.append(float(rejected.max() * (1 - 1e-12)) if sign > 0 else float(rejected.min() * (1 + 1e-12)))
+                rejected = np.where(apart > 0, steps / (reports * apart), -math.inf)
+            end = sign * float(rejected.max())
+            ends.append(end * (1 - sign * 1e-12))
         return min(max(ends[0], 0.0), 1.0), min(max(ends[1], 0.0), 1.0)
 
 
@@ -186,7 +188,7 @@ class MatrixRandomizer(Numbered):
 
     def __init__(self, matrix: Sequence[Sequence[Entry]] | NDArray[Any]) -> None:
         """Check the matrix, and turn it into whole numbers."""
-        object.__setattr__(self, "matrix", _weights(matrix))
+        store(self, matrix=_weights(matrix))
         for output, column in enumerate(zip(*self.matrix, strict=True)):
             if any(column) and not all(column):
                 never, ever = column.index(0), next(x for x, weight in enumerate(column) if weight)
@@ -224,7 +226,9 @@ class MatrixRandomizer(Numbered):
         """The largest ratio of two probabilities of an output, and the two inputs."""
         columns = [column for column in zip(*self._common[1], strict=True) if any(column)]
         column = max(columns, key=lambda weights: Fraction(max(weights), min(weights)))
-        return Fraction(max(column), min(column)), (column.index(max(column)), column.index(min(column)))
+        most = max(column)
+        least = min(column)
+        return Fraction(most, least), (column.index(most), column.index(least))
 
     @cached_property
     def local_epsilon(self) -> float:
@@ -289,16 +293,17 @@ class MatrixRandomizer(Numbered):
         The first two are for ε₀. The others are in the order of Σ(R₀ − R₁)²/R, which decides for many reports.
         """
         first, second = self.worst_pair
-        yield from ((first, second, second), (first, second, first))
+        yield first, second, second
+        yield first, second, first
         used = self.probabilities[:, self.probabilities.any(axis=0)]
         ranked: list[tuple[float, tuple[int, int, int]]] = []
         for held, row in enumerate(used):
             squares = (used[:, None] - used) ** 2 @ (1 / row)
             best = np.argsort(-squares, axis=None, kind="stable")[: _MOST_EXAMINED + self.categories]
-            pairs = zip(*(index.tolist() for index in np.unravel_index(best, squares.shape)), strict=True)
-            ranked += [
-                (-float(squares[pair]), (*pair, held)) for pair in pairs if self.matrix[pair[0]] != self.matrix[pair[1]]
-            ]
+            for place in best.tolist():
+                one, two = divmod(place, len(used))
+                if self.matrix[one] != self.matrix[two]:
+                    ranked.append((-float(squares[one, two]), (one, two, held)))
         yield from (dataset for _, dataset in sorted(ranked)[:_MOST_EXAMINED])
 
     @cached_property
@@ -322,8 +327,10 @@ class MatrixRandomizer(Numbered):
     def _report(self, inputs: NDArray[Any], coins: Coins) -> Reports:
         reports = np.empty(len(inputs), self.blank.dtype)
         for value in np.unique(inputs):
-            sums, holders = self._thresholds[value], np.flatnonzero(inputs == value)
-            reports[holders] = np.searchsorted(sums, coins.below(int(sums[-1]), len(holders)), side="right")
+            sums = self._thresholds[value]
+            holders = np.flatnonzero(inputs == value)
+            draws = coins.below(int(sums[-1]), len(holders))
+            reports[holders] = np.searchsorted(sums, draws, side="right")
         return reports
 
     def _checked(self, reports: ArrayLike) -> Reports:
@@ -353,7 +360,8 @@ class MatrixRandomizer(Numbered):
         """
         check_counts(self, counts)
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
-        decoder, n = self._decoder, counts.reports
+        decoder = self._decoder
+        n = counts.reports
         frequencies = decoder.frequencies(counts.values, n)
         variance = np.maximum(decoder.variance(counts.values / n, frequencies), 0) / n
         limits = decoder.limits(counts.values, n, (1 - confidence) / 2)
@@ -370,7 +378,8 @@ class MatrixRandomizer(Numbered):
             n.
         """
         given = checked_frequencies(frequencies, self.categories)
-        return np.maximum(self._decoder.variance(given @ self.probabilities, given), 0) / whole(reports=reports)
+        of_one = self._decoder.variance(given @ self.probabilities, given)
+        return np.maximum(of_one, 0) / whole(reports=reports)
 
     def __repr__(self) -> str:
         """Show the size, ε₀ and a digest that tells it from others."""

@@ -151,8 +151,8 @@ class MeanMechanism(Numbered):
     def _limits(self, total: int, reports: int, position: float, error: float, level: float) -> tuple[float, float]:
         """Return an interval in units of that of the values, each end of which fails with this probability."""
         # Reports are whole numbers of cells, and so the quantile of their sum may lie half of one beyond.
-        cell = 0.5 / (reports * float(self.noise.slope) * self.grid.intervals)
-        reach = self._quantile(reports, level) * error + cell
+        half_cell = 0.5 / (reports * float(self.noise.slope) * self.grid.intervals)
+        reach = self._quantile(reports, level) * error + half_cell
         return position - reach, position + reach
 
     def _quantile(self, reports: int, level: float) -> float:
@@ -277,5 +277,6 @@ def _sum(one: Pool, other: Pool) -> Pool:
 
 def _log(one: float, other: float) -> float:
     """Return ln(one/other), accurate also where it is close to 0."""
-    near = abs(one - other) < other / 2
-    return math.log1p((one - other) / other) if near else math.log(one) - math.log(other)
+    if abs(one - other) < other / 2:
+        return math.log1p((one - other) / other)
+    return math.log(one) - math.log(other)

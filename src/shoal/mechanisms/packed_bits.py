@@ -118,7 +118,8 @@ def random_sets(size: int, members: IntArray, columns: int, coins: Coins) -> Byt
 
 def _first_digits(size: int, columns: int) -> tuple[int, ...]:
     """Return the binary digits of a probability with which somewhat fewer than `size` bits are set, lowest first."""
-    mean = size - _BELOW * math.sqrt(size * (1 - size / columns))
+    deviation = math.sqrt(size * (1 - size / columns))
+    mean = size - _BELOW * deviation
     share = max(1, math.floor(mean * (1 << _DIGITS) / columns))
     digits = [share >> digit & 1 for digit in range(_DIGITS)]
     return tuple(digits[digits.index(1) :])
@@ -177,9 +178,11 @@ def column_sums(rows: ByteArray, columns: int) -> IntArray:
     total = np.zeros(8 * rows.shape[1], np.int64)
     step = 255 * max(1, _PART // (255 * columns))
     for start in range(0, len(rows), step):
-        bits = np.unpackbits(rows[start : start + step], axis=1, bitorder="little")
+        part = rows[start : start + step]
+        bits = np.unpackbits(part, axis=1, bitorder="little")
         for first in range(0, len(bits), 255):  # this number of ones fits into a byte
-            total += bits[first : first + 255].sum(axis=0, dtype=np.uint8)
+            few = bits[first : first + 255]
+            total += few.sum(axis=0, dtype=np.uint8)
     return total[:columns]
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.arrays import Array, BoolArray, IntArray, WordArray
+from shoal.arrays import BoolArray, IntArray, WordArray
 from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.categorical import Indexed, Supported, Triples
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.finite_field import (
     check_prime,
@@ -128,7 +128,7 @@ class ProjectiveGeometryResponse(Indexed):
         return self._layout(*self._parameters, self.blocks or 1)
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """With one block, the points 0, 1 and q + 1 are on no line."""
         order, dimension = self._parameters
         if self.blocks != 1:
@@ -232,7 +232,7 @@ class ProjectiveGeometryResponse(Indexed):
         orthogonal = product(first, second, order) == 0
         return np.asarray((given == block) & orthogonal)
 
-    def supported_by(self, reports: Reports) -> tuple[Array, Array]:
+    def supported_by(self, reports: Reports) -> Supported:
         """Count the same from the reports themselves, and for the categories alone, not for all points.
 
         All digits but the lowest, y, are the same for q categories in a row. A report with digits u and u₀ ≠ 0 supports
@@ -265,7 +265,7 @@ class ProjectiveGeometryResponse(Indexed):
         order, dimension = self._parameters
         return [digit.astype(np.int64) for digit in digits(self._numbers_of(positions), order, dimension)]
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Give each vector the count of its point; this does not change along a line, nor does its transform."""
         order, dimension = self._parameters
         if self.design.blocks == 1 and order**dimension > largest_transform:

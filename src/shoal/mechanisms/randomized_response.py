@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shoal.arrays import Array, BoolArray, IntArray
+from shoal.arrays import BoolArray, IntArray
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.categorical import Indexed, Supported
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs import BitRows
@@ -91,6 +91,6 @@ class RandomizedResponse(Indexed):
         """Return whether each report is the category next to it."""
         return np.equal(reports, values)
 
-    def supported(self, cells: IntArray, reports: int) -> tuple[Array, Array]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return the counts: a report supports the category that it names."""
         return cells.astype(np.float64), np.full(1, float(reports))

@@ -12,7 +12,7 @@ from shoal.arrays import BoolArray, ByteArray, IntArray, WordArray
 from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Selection
+from shoal.mechanisms.categorical import Selection, Triples
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.mechanism import MOST_OUTPUTS, Reports
 from shoal.mechanisms.packed_bits import bits_at, check_spare, column_sums, random_sets
@@ -90,7 +90,7 @@ class SubsetSelection(Selection):
         return self._layout(self.categories, self.subset_size)
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         inside = self.subset_size
         every = self.categories
         outside = every - inside

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from shoal.arrays import BoolArray, ByteArray, IntArray
 from shoal.errors import ParameterError
 from shoal.estimation.design import Moments
-from shoal.mechanisms.categorical import Categorical
+from shoal.mechanisms.categorical import Categorical, Triples
 from shoal.mechanisms.coins import WHOLE, Coins, logarithm_above, share_below
 from shoal.mechanisms.mechanism import Reports
 from shoal.mechanisms.packed_bits import bits_at, check_spare, column_sums, independent_bytes
@@ -105,9 +105,11 @@ class UnaryEncoding(Categorical):
         clear = 1 / (1 + small)
         set_ = small * clear
         log_set = -self._bit_epsilon - math.log1p(small)
-        some = -(set_**2) * math.expm1((self.categories - 2) * log_set)
-        triples = ((clear**3, set_ * clear**2, set_**2 * clear, set_**3),) if self.categories >= 3 else ()
         every = math.exp(self.categories * log_set)
+        some = -(set_**2) * math.expm1((self.categories - 2) * log_set)
+        triples: Triples = ()
+        if self.categories >= 3:
+            triples = ((clear**3, set_ * clear**2, set_**2 * clear, set_**3),)
         return (Support(self.local_epsilon, clear**2, set_ * clear, some, every, triples),)
 
     def claim(self, reports: int) -> "SupportClaim | None":
