@@ -51,7 +51,10 @@ class Measured(NamedTuple):
     def per_report(self, reports: int) -> "Measured":
         """Return the mean of `reports` values whose sum this is."""
         return Measured(
-            self.value / reports, self.lower / reports, self.upper / reports, (self.standard_error or 0) / reports
+            self.value / reports,
+            self.lower / reports,
+            self.upper / reports,
+            (self.standard_error or 0) / reports,
         )
 
 
@@ -209,11 +212,14 @@ class LevelEstimate(DistributionEstimate):
         for index in range(last):
             fewer = min(index + 1, last - index)
             fewest, most = protocol.noise_limits(self.counts, (1 - self.confidence) / 2, fewer)
-            part = slice(index + 1) if index + 1 <= last - index else slice(index + 1, None)
+            from_below = index + 1 <= last - index
+            part = slice(index + 1) if from_below else slice(index + 1, None)
             seen = support[part].sum()
             about = n * self.histogram.frequencies[part].sum()
-            ends = about, seen - most, seen - fewest
-            result[:, index] = ends if part.start is None else (n - about, n - ends[2], n - ends[1])
+            if from_below:
+                result[:, index] = about, seen - most, seen - fewest
+            else:
+                result[:, index] = n - about, n - (seen - fewest), n - (seen - most)
         result[1:] = np.clip(result[1:], 0, n)
         return result
 
@@ -224,15 +230,19 @@ class LevelEstimate(DistributionEstimate):
         A count has the mean of the distribution over the step behind its level, and stands at the middle of that.
         """
         values = self.source.values
-        rising = np.clip(_rising(self.people_below[0][:-1]), 0, self.reports)
-        points = np.concatenate([values[:1], (values[:-1] + values[1:]) / 2, values[-1:]])
-        return points, np.concatenate([[0.0], rising, [self.reports]])
+        rising = _rising(self.people_below[0][:-1])
+        below = np.clip(rising, 0, self.reports)
+        middles = (values[:-1] + values[1:]) / 2
+        points = np.concatenate([values[:1], middles, values[-1:]])
+        return points, np.concatenate([[0.0], below, [self.reports]])
 
     @property
     def ends(self) -> tuple[Array, Array]:
         """One level below the first that may have enough people, and one above the first that certainly has."""
         values = self.source.values
-        return np.concatenate([values[:1], values]), np.concatenate([values[1:], values[-1:], values[-1:]])
+        lower = np.concatenate([values[:1], values])
+        upper = np.concatenate([values[1:], values[-1:], values[-1:]])
+        return lower, upper
 
     def columns(self) -> dict[str, Any]:
         """Return each level, the share of people at it, and at or below it with an interval, as columns."""
@@ -294,16 +304,20 @@ class TreeEstimate(DistributionEstimate):
     def people_below(self) -> Array:
         """The number of people below each edge between two leaves: estimate, lower and upper limit, in three rows."""
         ranges, n = self.source.ranges, self.reports
-        about, seen = (np.where(ranges.rest, float(n), 0.0) for _ in range(2))
+        about = np.where(ranges.rest, float(n), 0.0)
+        seen = about.copy()
         depths = zip(self.source.protocols, self.counts, self.histograms, strict=True)
         for index, (protocol, counts, histogram) in enumerate(depths):
             support, _ = protocol.supported(counts.values, n)
             starts, stops = ranges.starts[:, index], ranges.stops[:, index]
-            shares, sums = (np.concatenate([[0.0], np.cumsum(each)]) for each in (histogram.frequencies, support))
+            shares = np.concatenate([[0.0], np.cumsum(histogram.frequencies)])
+            sums = np.concatenate([[0.0], np.cumsum(support)])
             about += n * (shares[stops] - shares[starts])
             seen += sums[stops] - sums[starts]
         fewest, most = self.source.noise_limits(self.counts, (1 - self.confidence) / 2)
-        return np.stack([about, np.clip(seen - most, 0, n), np.clip(seen - fewest, 0, n)])
+        lower = np.clip(seen - most, 0, n)
+        upper = np.clip(seen - fewest, 0, n)
+        return np.stack([about, lower, upper])
 
     @cached_property
     def distribution(self) -> tuple[Array, Array]:
@@ -320,8 +334,13 @@ class TreeEstimate(DistributionEstimate):
         """Return each edge between two leaves, and the share of people below it with an interval, as columns."""
         about, least, most = self.people_below / self.reports
         error = np.sqrt(self.source.variance(reports=self.reports)) / self.reports
-        names = ("edge", "below", "lower", "upper", "standard_error")
-        return dict(zip(names, (self.source.edges[1:-1], about, least, most, error), strict=True))
+        return {
+            "edge": self.source.edges[1:-1],
+            "below": about,
+            "lower": least,
+            "upper": most,
+            "standard_error": error,
+        }
 
     def chart(self) -> Chart:
         """Return the share of people below each edge with its intervals, and the median."""
@@ -443,7 +462,9 @@ def _quantile_above(confidence: float, excess: float) -> float:
 
 def _rising(about: Array) -> Array:
     """Return the mean of the least sequence above and the largest one below that never fall."""
-    return np.asarray((np.maximum.accumulate(about) + np.minimum.accumulate(about[::-1])[::-1]) / 2)
+    above = np.maximum.accumulate(about)
+    below = np.minimum.accumulate(about[::-1])[::-1]
+    return np.asarray((above + below) / 2)
 
 
 def _mean_chart(

@@ -74,7 +74,8 @@ class Estimate(Shown):
         People are whole, so that limits may leave out an estimate between two numbers of them.
         """
         near = np.clip(frequencies, 0, 1)
-        lower, upper = np.minimum(limits[0], near), np.maximum(limits[1], near)
+        lower = np.minimum(limits[0], near)
+        upper = np.maximum(limits[1], near)
         return cls(mechanism, reports, frequencies, standard_errors, lower, upper, confidence)
 
     def projected(self) -> "Estimate":

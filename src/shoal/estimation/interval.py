@@ -110,14 +110,17 @@ def _each_once(
 
 def _distinct(numbers: Array) -> tuple[Array, IntArray]:
     """Return the distinct values of some integers, and the index of the value of each."""
-    least, span = float(numbers.min()), int(numbers.max() - numbers.min()) + 1
+    least = float(numbers.min())
+    span = int(numbers.max() - least) + 1
     if span > 4 * len(numbers) + 1024:
         values, which = np.unique(numbers, return_inverse=True)
         return values, which
     positions = (numbers - least).astype(np.int64)
     seen = np.zeros(span, np.bool_)
     seen[positions] = True
-    return np.flatnonzero(seen).astype(np.float64) + least, (np.cumsum(seen, dtype=np.int64) - 1)[positions]
+    values = np.flatnonzero(seen).astype(np.float64) + least
+    ranks = np.cumsum(seen, dtype=np.int64) - 1
+    return values, ranks[positions]
 
 
 @dataclass(frozen=True, eq=False)
