@@ -54,14 +54,8 @@ def claims() -> Iterator[Claim]:
         found = designs.recursive_hadamard(k, blocks)
         yield Claim(f"recursive-{k}-{blocks}", found, blocks, 2 * blocks * w, w, Fraction(w, 2), int(blocks == 1))
     for k, q, t, h in (
-        (3, 2, 2, 1),
-        (7, 2, 3, 1),
-        (4, 3, 2, 1),
-        (10, 3, 3, 1),
-        (6, 5, 2, 1),
-        (9, 2, 3, 2),
-        (11, 3, 2, 3),
-    ):
+        (3, 2, 2, 1), (7, 2, 3, 1), (4, 3, 2, 1), (10, 3, 3, 1), (6, 5, 2, 1), (9, 2, 3, 2), (11, 3, 2, 3),
+    ):  # fmt: skip
         found = designs.projective(k, q, t, h)
         points = [(q**i - 1) // (q - 1) for i in range(t + 1)]
         yield Claim(f"projective-{k}-{q}-{t}-{h}", found, h, h * points[t], points[t - 1], Fraction(points[t - 2]))
@@ -512,14 +506,8 @@ def _mechanisms() -> Iterator[tuple[type[Categorical], dict[str, Any]]]:
         for k, blocks in ((2, 1), (4, 2), (5, 1), (5, 4), (8, 4), (11, 2), (16, 8), (17, 4)):
             yield kind, {"categories": k, "blocks": blocks}
     for k, q, t, h in (
-        (3, 2, 2, 1),
-        (7, 2, 3, 1),
-        (10, 3, 3, 1),
-        (4, 2, 2, 2),
-        (9, 2, 3, 2),
-        (11, 3, 2, 3),
-        (6, 5, 2, 1),
-    ):
+        (3, 2, 2, 1), (7, 2, 3, 1), (10, 3, 3, 1), (4, 2, 2, 2), (9, 2, 3, 2), (11, 3, 2, 3), (6, 5, 2, 1),
+    ):  # fmt: skip
         sizes = {"order": q, "dimension": t, "blocks": h}
         yield shoal.ProjectiveGeometryResponse, {"categories": k, **sizes}
     for k, order, window in ((2, 2, 1), (4, 2, 1), (5, 3, 2), (9, 3, 1), (5, 5, 2), (8, 5, 3), (6, 7, 3)):
