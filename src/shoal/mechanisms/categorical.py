@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,9 +25,7 @@ from shoal.mechanisms.coins import CHUNK, WHOLE, Coins, Simulation, coins_for, l
 from shoal.mechanisms.mechanism import Counts, Mechanism, Numbered, Reports, check_counts
 from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import Likelihoods, Support
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import SupportClaim
+from shoal.proofs.blanket_claim import SupportClaim, support_claim
 
 __all__ = ["Categorical", "Indexed", "Selection", "Supported", "Triples", "checked_frequencies", "randomized"]
 
@@ -364,10 +362,8 @@ class Selection(Categorical):
         some = both - self._everybody
         return (Support(self.local_epsilon, neither, one, some, self._everybody, self._triples),)
 
-    def claim(self, reports: int) -> "SupportClaim":
+    def claim(self, reports: int) -> SupportClaim:
         """Return what a certificate of n reports claims: the mechanism by its name, or else its design in numbers."""
-        from shoal.proofs.blanket_claim import support_claim
-
         return support_claim(self, reports)
 
     @property

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
 
 from shoal.arrays import BoolArray, IntArray, WordArray
@@ -29,8 +30,6 @@ _REKEY = 1 << 30
 
 def share_below(local_epsilon: float, odds: Fraction) -> int:
     """Return the largest L < 2⁶⁴ for which L/(2⁶⁴ − L) is at most (e^ε₀ − 1)·odds."""
-    from flint import arb, ctx, fmpq
-
     with ctx.workprec(_PRECISION):
         most = arb(min(local_epsilon, _LARGEST)).expm1() * fmpq(odds.numerator, odds.denominator)
         return min(int((WHOLE * most / (1 + most)).lower().floor().fmpz()), WHOLE - 1)
@@ -38,8 +37,6 @@ def share_below(local_epsilon: float, odds: Fraction) -> int:
 
 def logarithm_above(ratio: Fraction) -> float:
     """Return the smallest double that is at least ln(ratio)."""
-    from flint import arb, ctx, fmpq
-
     with ctx.workprec(_PRECISION):
         exact = arb(fmpq(ratio.numerator, ratio.denominator)).log()
         result = float(exact)

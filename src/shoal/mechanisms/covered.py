@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +24,7 @@ from shoal.mechanisms.mechanism import Counts, Reports, check_counts
 from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
 from shoal.pairs.pair import Pair
 from shoal.pairs.registry import mechanism_of, register
-
-if TYPE_CHECKING:
-    from shoal.proofs.several_messages_claim import CoverClaim
+from shoal.proofs.several_messages_claim import CoverClaim
 
 __all__ = ["Covered"]
 
@@ -158,10 +156,8 @@ class Covered(Bundled):
             return CoverPair(slots, self.fill, **numbers)
         return covered_response(slots, self.fill, **numbers, truth=self.truth)
 
-    def claim(self, reports: int) -> "CoverClaim":
+    def claim(self, reports: int) -> CoverClaim:
         """Return what a certificate of n people claims."""
-        from shoal.proofs.several_messages_claim import CoverClaim
-
         design = self.design
         truth = WHOLE if self.response is None else self.response.truth
         slots = self.slots * reports

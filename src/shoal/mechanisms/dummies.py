@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from flint import arb, ctx
 from numpy.typing import ArrayLike
 
 from shoal.arrays import Array, BoolArray, IntArray
@@ -20,9 +21,7 @@ from shoal.mechanisms.coins import Coins, Simulation, coins_for, logarithm_above
 from shoal.mechanisms.mechanism import Counts, Reports, check_counts
 from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.several_messages_claim import DummyClaim
+from shoal.proofs.several_messages_claim import DummyClaim
 
 __all__ = ["Dummies", "decay_of"]
 
@@ -32,8 +31,6 @@ _MOST_HELPERS = 1000
 
 def decay_of(epsilon: float) -> int:
     """Return the least whole number of 2⁻⁶⁴ that is at least e^(−ε/2), in these parts."""
-    from flint import arb, ctx
-
     with ctx.workprec(_PRECISION):
         return int(((-arb(epsilon) / 2).exp() * DECAYS).upper().ceil().fmpz())
 
@@ -131,10 +128,8 @@ class Dummies(Bundled):
         """Return the pair, which is that of any number of people."""
         return DummyPair(self.decay, self.limit)
 
-    def claim(self, reports: int) -> "DummyClaim":
+    def claim(self, reports: int) -> DummyClaim:
         """Return what a certificate claims."""
-        from shoal.proofs.several_messages_claim import DummyClaim
-
         return DummyClaim(self.decay, self.limit)
 
     def reached(self, reports: int) -> ReachedByPair:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from flint import arb, ctx
 from numpy.typing import NDArray
 
 from shoal.arrays import IntArray, WordArray
@@ -180,8 +181,6 @@ class Noise:
         Neighbouring points differ by a factor of at most e^(ε₀/G) in the probability of every report. A report is a
         cell inside, or one of the two outermost ones, whose probability is a tail.
         """
-        from flint import arb, ctx
-
         with ctx.workprec(self.bits + _GUARD):
             growth = _below((arb(local_epsilon) / self.grid.intervals).exp(), self.bits)
 
@@ -198,15 +197,11 @@ class Noise:
 
 def _below(ball: Ball, bits: int) -> int:
     """Return a whole number of 2**−bits that is at most this, by less than two."""
-    from flint import arb
-
     return int((ball * arb(2) ** bits).lower().floor().fmpz())
 
 
 def _table(grid: Grid, bits: int, tail: Callable[[Ball], Ball]) -> Noise:
     """Return the distribution from the probability of noise beyond a distance, in steps of the grid."""
-    from flint import arb, ctx
-
     whole = 1 << bits
     tails: dict[int, int] = {}
     edges = [2 * grid.width * number + 1 for number in grid.edges]  # in half steps
@@ -237,8 +232,6 @@ def laplace_grid(local_epsilon: float) -> Grid:
 @lru_cache(maxsize=64)
 def laplace_noise(local_epsilon: float) -> Noise:
     """Return Laplace noise of a scale that is 1/ε₀ and 2⁻⁶⁰ of it more, which makes room for rounding."""
-    from flint import arb, ctx
-
     grid = laplace_grid(local_epsilon)
     smallest = local_epsilon / math.log(2) + max(0.0, -math.log2(local_epsilon))
     bits = max(_BITS, 64 * math.ceil((160 + smallest) / 64))
@@ -258,8 +251,6 @@ def gaussian_grid(deviation: float) -> Grid:
 @lru_cache(maxsize=64)
 def gaussian_noise(deviation: float) -> Noise:
     """Return normal noise of this deviation, in units of the interval."""
-    from flint import arb, ctx
-
     grid, bits = gaussian_grid(deviation), _BITS
     with ctx.workprec(bits + _GUARD):
         factor = 1 / (arb(deviation) * grid.intervals * arb(2).sqrt())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from shoal.numerics.noise import LaplaceRatio
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.noise_profile import NoiseProfile, Pools
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import LaplaceClaim
+from shoal.proofs.blanket_claim import LaplaceClaim
 
 __all__ = ["Laplace"]
 
@@ -101,10 +99,8 @@ class Laplace(NoisyMean):
         """
         return (_table(self.local_epsilon),)
 
-    def claim(self, reports: int) -> "LaplaceClaim | None":
+    def claim(self, reports: int) -> LaplaceClaim | None:
         """Return what a certificate of n reports claims."""
-        from shoal.proofs.blanket_claim import LaplaceClaim
-
         return LaplaceClaim(reports, self.local_epsilon, 2) if self.local_epsilon <= _PROVED else None
 
     def _reached(self) -> tuple[Pools, ...]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flint import fmpq, fmpq_mat, fmpz_mat
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.arrays import Array, IntArray, WordArray
@@ -23,10 +24,8 @@ from shoal.mechanisms.mechanism import Counts, Numbered, Reports, check_counts
 from shoal.pairs.directed_pairs import InputPairs
 from shoal.pairs.integer_likelihoods import BitRows, IntegerLikelihoods
 from shoal.pairs.registry import register
+from shoal.proofs.blanket_claim import MatrixClaim
 from shoal.rounding import UNIT
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import MatrixClaim
 
 __all__ = ["LinearDecoder", "MatrixRandomizer"]
 
@@ -61,8 +60,6 @@ class LinearDecoder:
     @classmethod
     def of(cls, table: Sequence[Sequence[int]]) -> "LinearDecoder":
         """Return the decoder of rows of whole numbers, each row out of its own sum; all rational but the result."""
-        from flint import fmpq, fmpq_mat
-
         _refuse_confounded(table)
         used = [column for column in range(len(table[0])) if any(row[column] for row in table)]
         rows = fmpq_mat(len(table), len(used))
@@ -140,8 +137,6 @@ class LinearDecoder:
 
 def _refuse_confounded(table: Sequence[Sequence[int]]) -> None:
     """Refuse rows that are linearly dependent, and name them."""
-    from flint import fmpz_mat
-
     columns = fmpz_mat([[row[column] for row in table] for column in range(len(table[0]))])
     kernel, nullity = columns.nullspace()
     if not nullity:
@@ -258,10 +253,8 @@ class MatrixRandomizer(Numbered):
             )
         return InputPairs([tuple(row[output] for output in used) for row in table], total)
 
-    def claim(self, reports: int) -> "MatrixClaim":
+    def claim(self, reports: int) -> MatrixClaim:
         """Return what a certificate of n reports claims: of the whole numbers, without columns that never occur."""
-        from shoal.proofs.blanket_claim import MatrixClaim
-
         used = [output for output, weight in enumerate(self.matrix[0]) if weight]
         return MatrixClaim(reports, self.local_epsilon, tuple(tuple(row[y] for y in used) for row in self.matrix))
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from shoal.checks import check_fields, positive, store
 from shoal.errors import ParameterError
@@ -16,9 +15,7 @@ from shoal.pairs.decomposition import Decomposition
 from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import SupportClaim
+from shoal.proofs.blanket_claim import SupportClaim
 
 __all__ = ["OneBitMean"]
 
@@ -111,10 +108,8 @@ class OneBitMean(MeanMechanism):
         """What one report tells about the two ends, relative to what the reports of all values have in common."""
         return self.response.blanket
 
-    def claim(self, reports: int) -> "SupportClaim":
+    def claim(self, reports: int) -> SupportClaim:
         """Return what a certificate of n reports claims."""
-        from shoal.proofs.blanket_claim import SupportClaim
-
         return SupportClaim(reports, self.local_epsilon, "one-bit-mean", {})
 
     @property

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +17,7 @@ from shoal.mechanisms.mechanism import Reports
 from shoal.mechanisms.packed_bits import bits_at, check_spare, column_sums, independent_bytes
 from shoal.pairs.likelihoods import Support
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import SupportClaim
+from shoal.proofs.blanket_claim import SupportClaim
 
 __all__ = ["Rappor", "UnaryEncoding"]
 
@@ -112,10 +109,8 @@ class UnaryEncoding(Categorical):
             triples = ((clear**3, set_ * clear**2, set_**2 * clear, set_**3),)
         return (Support(self.local_epsilon, clear**2, set_ * clear, some, every, triples),)
 
-    def claim(self, reports: int) -> "SupportClaim | None":
+    def claim(self, reports: int) -> SupportClaim | None:
         """Return what a certificate of n reports claims; nothing for a subclass, whose bits may be others."""
-        from shoal.proofs.blanket_claim import SupportClaim
-
         if type(self) not in (UnaryEncoding, Rappor):
             return None
         name = "rappor" if self.symmetric else "unary-encoding"
