@@ -37,11 +37,11 @@ class Estimate(Shown):
         What each person ran.
     reports : int
         n.
-    frequencies : Array
+    frequencies : numpy.ndarray
         Unbiased, so that some may be below 0; `projected` makes them a distribution.
-    standard_errors : Array
+    standard_errors : numpy.ndarray
         Of the frequencies.
-    lower, upper : Array
+    lower, upper : numpy.ndarray
         The confidence interval of each frequency by itself, between 0 and 1, for the people who reported.
     confidence : float
         Of the intervals.
@@ -196,7 +196,7 @@ class Estimate(Shown):
             Matplotlib axes to draw on; new ones if not given.
         names : sequence, optional
             Of the categories.
-        truth : Array, optional
+        truth : numpy.ndarray, optional
             The true frequencies, to be drawn next to the estimates.
         most : int
             How many categories to draw.

@@ -25,7 +25,7 @@ _LARGEST = 1000.0
 CHUNK = 1 << 13
 """How many reports are drawn at once, so that all they need stays near the processor."""
 _REKEY = 1 << 30
-"""ByteArray after which a key is thrown away."""
+"""Bytes after which a key is thrown away."""
 
 
 def share_below(local_epsilon: float, odds: Fraction) -> int:

@@ -162,7 +162,7 @@ class MatrixRandomizer(Numbered):
     Parameters
     ----------
     matrix : array_like
-        A row for each of k ≥ 2 inputs, a column for each of at least two outputs. Array, fractions, decimals, or text
+        A row for each of k ≥ 2 inputs, a column for each of at least two outputs. Floats, fractions, decimals, or text
         such as "1/3", must be probabilities; rows must sum to one within 1e-9, and are divided by their sum. If all
         entries are whole numbers they are weights, of any sum. Rows with sum one and a common denominator of at most
         2⁶² are kept exactly; others are rounded to multiples of 2⁻⁶¹, and never to zero. Afterwards `matrix` holds the

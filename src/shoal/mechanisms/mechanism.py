@@ -26,7 +26,7 @@ MOST_OUTPUTS = 1 << 32
 """A mechanism with more different reports, or categories, can't be run."""
 _TALLY = 1 << 20
 _OVERHEAD = 48
-"""ByteArray that sealing adds: the encapsulated key and the tag."""
+"""Bytes that sealing adds: the encapsulated key and the tag."""
 _BLOCK = 16
 _HEAD = 2
 
