@@ -117,7 +117,8 @@ def binomial_masses(trials: int, probability: float) -> tuple[int, Array]:
     steps = np.arange(first, last, dtype=np.float64)
     ratios = (trials - steps) / (steps + 1) * (probability / (1 - probability))
     centre = min(max(round(mean), first), last)
-    below = np.cumprod(1 / ratios[: centre - first][::-1])[::-1]
+    downward = 1 / ratios[: centre - first][::-1]
+    below = np.cumprod(downward)[::-1]
     above = np.cumprod(ratios[centre - first :])
     masses = np.concatenate((below, [1.0], above))
     masses *= math.exp(log_probability(trials, centre, probability, 1 - probability))
@@ -131,4 +132,5 @@ def quantiles(masses: Array, level: float) -> tuple[int, int]:
     most = level * (1 + 1e-12)
     low = int(np.searchsorted(below, most, side="right"))
     beyond = int(np.searchsorted(above, most, side="right"))
-    return min(low, len(below) - 1), max(len(above) - 1 - beyond, 0)
+    high = len(above) - 1 - beyond
+    return min(low, len(below) - 1), max(high, 0)

@@ -289,7 +289,8 @@ def checked_frequencies(frequencies: ArrayLike | None, categories: int) -> Array
     if frequencies is None:
         return np.full(categories, 1 / categories)
     given = np.asarray(frequencies, dtype=np.float64)
-    if given.shape != (categories,) or not (np.all(given >= 0) and abs(given.sum() - 1) < 1e-6):
+    fine = given.shape == (categories,) and np.all(given >= 0) and abs(given.sum() - 1) < 1e-6
+    if not fine:
         raise ParameterError(f"frequencies must be {categories} numbers of at least 0 with sum 1", "frequencies")
     return given
 
@@ -401,7 +402,8 @@ class Selection(Categorical):
     def _block_frequencies(self, frequencies: Array) -> Array:
         """Category x is in block x mod B."""
         block = np.arange(self.categories) % self.design.blocks
-        return np.asarray(np.bincount(block, frequencies, self.design.blocks)[block], np.float64)
+        of_block = np.bincount(block, frequencies, self.design.blocks)
+        return np.asarray(of_block[block], np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,8 +31,10 @@ _REKEY = 1 << 30
 def share_below(local_epsilon: float, odds: Fraction) -> int:
     """Return the largest L < 2⁶⁴ for which L/(2⁶⁴ − L) is at most (e^ε₀ − 1)·odds."""
     with ctx.workprec(_PRECISION):
-        most = arb(min(local_epsilon, _LARGEST)).expm1() * fmpq(odds.numerator, odds.denominator)
-        return min(int((WHOLE * most / (1 + most)).lower().floor().fmpz()), WHOLE - 1)
+        expm1_eps = arb(min(local_epsilon, _LARGEST)).expm1()
+        most = expm1_eps * fmpq(odds.numerator, odds.denominator)
+        share = WHOLE * most / (1 + most)
+        return min(int(share.lower().floor().fmpz()), WHOLE - 1)
 
 
 def logarithm_above(ratio: Fraction) -> float:
@@ -102,7 +104,8 @@ class Coins:
         numbers have more of than others. No number is more likely than another, not even by 2⁻⁶⁴.
         """
         if bound > 1 << 31:
-            result: NDArray[Any] = self.words(count) >> np.uint64(64 - (bound - 1).bit_length())
+            unused = 64 - (bound - 1).bit_length()
+            result: NDArray[Any] = self.words(count) >> np.uint64(unused)
             again = np.flatnonzero(result >= np.uint64(bound))
         elif bound & (bound - 1) == 0:
             return self.halves(count) & np.uint32(bound - 1)
@@ -111,7 +114,8 @@ class Coins:
             parts = product.view(np.uint32).reshape(-1, 2)  # the lower part decides, the upper part is the number
             low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
             result = parts[:, high].copy()
-            again = np.flatnonzero(parts[:, low] < np.uint32((1 << 32) % bound))
+            excess = np.uint32((1 << 32) % bound)
+            again = np.flatnonzero(parts[:, low] < excess)
         if len(again):
             result[again] = self.below(bound, len(again))
         return result

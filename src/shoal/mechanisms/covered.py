@@ -182,10 +182,12 @@ class Covered(Bundled):
         bundles[:, 0] = values if self.response is None else self.response.report(values, coins)
         count = len(values) * self.slots
         if self.null is None:
-            bundles[:, 1:] = coins.below(outputs, count).reshape(-1, self.slots)
+            drawn = coins.below(outputs, count)
+            bundles[:, 1:] = drawn.reshape(-1, self.slots)
             return bundles
         covers = np.full(count, self.null, bundles.dtype)
-        filled = np.flatnonzero(coins.halves(count) < np.uint32(round(self.fill * _FILLS)))
+        threshold = np.uint32(round(self.fill * _FILLS))
+        filled = np.flatnonzero(coins.halves(count) < threshold)
         covers[filled] = coins.below(outputs, len(filled))
         bundles[:, 1:] = covers.reshape(-1, self.slots)
         return bundles
@@ -234,7 +236,8 @@ class Covered(Bundled):
     def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether so many bundles can have these counts: every person has a message that is not empty."""
         total = sum(values.tolist())
-        return total == reports * self.bundle and (self.null is None or int(values[-1]) <= reports * self.slots)
+        empty = 0 if self.null is None else int(values[-1])
+        return total == reports * self.bundle and empty <= reports * self.slots
 
     def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each message supports the category next to it; an empty slot supports none."""
@@ -242,7 +245,8 @@ class Covered(Bundled):
         if self.response is None:
             return np.asarray(given == np.asarray(values))
         empty = given == self.design.outputs
-        return np.asarray(self.response.supports(np.where(empty, 0, given), values) & ~empty)
+        supported = self.response.supports(np.where(empty, 0, given), values)
+        return np.asarray(supported & ~empty)
 
     def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many messages support each category, and how many fall into its block."""
@@ -283,13 +287,15 @@ class Covered(Bundled):
         """Return the variance of each estimated frequency, given the people, in closed form."""
         n = whole(reports=reports)
         given = checked_frequencies(frequencies, self.categories)
-        return self._variance(given, self._block_frequencies(given), n, n * self.slots * self.fill)
+        covers = n * self.slots * self.fill
+        return self._variance(given, self._block_frequencies(given), n, covers)
 
     @property
     def rare_variance(self) -> float:
         """The variance, times n, of the estimate for a category that nobody holds, where the others are all equal."""
         covers = self.slots * self.fill
-        return float(self._variance(np.zeros(1), self._block_share, 1, covers)[0])
+        variance = self._variance(np.zeros(1), self._block_share, 1, covers)
+        return float(variance[0])
 
     def _covers(self, counts: Counts[Any]) -> int:
         """Return how many covers there are: all messages that are not empty, less one for each person."""

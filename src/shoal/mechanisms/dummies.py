@@ -32,7 +32,8 @@ _MOST_HELPERS = 1000
 def decay_of(epsilon: float) -> int:
     """Return the least whole number of 2⁻⁶⁴ that is at least e^(−ε/2), in these parts."""
     with ctx.workprec(_PRECISION):
-        return int(((-arb(epsilon) / 2).exp() * DECAYS).upper().ceil().fmpz())
+        decay = (-arb(epsilon) / 2).exp()
+        return int((decay * DECAYS).upper().ceil().fmpz())
 
 
 @register("dummies", "the category itself; the shuffler, or helpers, add dummies", code=11)
@@ -172,8 +173,10 @@ class Dummies(Bundled):
 
     def dummies(self, *, simulation: Simulation | None = None) -> Reports:
         """Return the dummies of one party as messages, in a random order: drawn once for the same messages."""
-        messages = np.repeat(np.arange(self.categories), self.draw(simulation=simulation)).astype(self.blank.dtype)
-        return np.asarray(messages[coins_for(simulation).permutation(len(messages))])
+        drawn = self.draw(simulation=simulation)
+        messages = np.repeat(np.arange(self.categories), drawn).astype(self.blank.dtype)
+        order = coins_for(simulation).permutation(len(messages))
+        return np.asarray(messages[order])
 
     def released(self, counts: Counts[Any], *, simulation: Simulation | None = None) -> Counts[Any]:
         """Return what the analyst may see of these counts: with the dummies of all helpers, drawn now and only now."""
@@ -230,7 +233,8 @@ class Dummies(Bundled):
     def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many messages say each category, less the mean of its dummies."""
         mean = self.limit * int(cells[-1])
-        return cells[:-1].astype(np.float64) - mean, np.full(1, float(reports))
+        said = cells[:-1].astype(np.float64)
+        return said - mean, np.full(1, float(reports))
 
     @cached_property
     def _steps(self) -> Array:
@@ -266,7 +270,9 @@ class Dummies(Bundled):
         second = float(self._masses @ self._steps**2)
         fourth = float(self._masses @ self._steps**4)
         excess = fourth - 3 * second**2
-        return draws * second * float(np.sum(weights**2)), draws * excess * float(np.sum(weights**4))
+        squares = float(np.sum(weights**2))
+        fourths = float(np.sum(weights**4))
+        return draws * second * squares, draws * excess * fourths
 
     def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> Array:
         """Return the variance of each estimated frequency, given the people: the same for all of them."""

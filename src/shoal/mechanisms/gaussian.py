@@ -95,7 +95,8 @@ class Gaussian(NoisyMean):
         Cells are put together into pools, which loses a little.
         """
         width = self.relative_sigma
-        pools = 2 * math.ceil(min(_POOLS * (1 / width + 2 * _REACH) / (2 + 4 * _REACH), 4 * _POOLS))
+        wanted = _POOLS * (1 / width + 2 * _REACH) / (2 + 4 * _REACH)
+        pools = 2 * math.ceil(min(wanted, 4 * _POOLS))
         beyond = math.ceil(_REACH * width * self.grid.intervals / self.grid.width)
         scale = width * self.grid.intervals * math.sqrt(2)
 

@@ -122,7 +122,8 @@ class Blocked(Indexed):
     def _parts(self, reports: Reports, values: ArrayLike) -> tuple[BoolArray, Reports, Reports]:
         """Return whether reports are in the block of the values, the outputs within it, and the positions."""
         block, position = self._position(np.asarray(values, np.uint64))
-        given, output = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        outputs = np.asarray(reports, np.uint64)
+        given, output = np.divmod(outputs, np.uint64(self._size))
         return given == block, output, position
 
     def _spread(self, blocks: Array) -> Array:

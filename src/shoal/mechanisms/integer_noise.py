@@ -72,7 +72,9 @@ class Grid:
         Where all points share one distribution of the noise, it is cut as finely as the farthest of them needs.
         """
         span = self.margin + self.intervals
-        return range(-span, span) if self.intervals > 1 else range(-self.margin, self.margin + 1)
+        if self.intervals == 1:
+            return range(-self.margin, self.margin + 1)
+        return range(-span, span)
 
     @classmethod
     def around(cls, scale: float, reach: float) -> "Grid":
@@ -134,7 +136,8 @@ class Noise:
 
     @cached_property
     def _tops(self) -> WordArray:
-        return np.array([threshold >> (self.bits - 64) for threshold in self.thresholds], np.uint64)
+        shift = self.bits - 64
+        return np.array([threshold >> shift for threshold in self.thresholds], np.uint64)
 
     @cached_property
     def _guide(self) -> NDArray[np.int16]:
@@ -197,7 +200,8 @@ class Noise:
 
 def _below(ball: Ball, bits: int) -> int:
     """Return a whole number of 2**−bits that is at most this, by less than two."""
-    return int((ball * arb(2) ** bits).lower().floor().fmpz())
+    scaled = ball * arb(2) ** bits
+    return int(scaled.lower().floor().fmpz())
 
 
 def _table(grid: Grid, bits: int, tail: Callable[[Ball], Ball]) -> Noise:
@@ -251,7 +255,8 @@ def gaussian_grid(deviation: float) -> Grid:
 @lru_cache(maxsize=64)
 def gaussian_noise(deviation: float) -> Noise:
     """Return normal noise of this deviation, in units of the interval."""
-    grid, bits = gaussian_grid(deviation), _BITS
+    grid = gaussian_grid(deviation)
+    bits = _BITS
     with ctx.workprec(bits + _GUARD):
         factor = 1 / (arb(deviation) * grid.intervals * arb(2).sqrt())
         return _table(grid, bits, lambda distance: (factor * distance).erfc() / 2)
@@ -260,4 +265,5 @@ def gaussian_noise(deviation: float) -> Noise:
 @lru_cache(maxsize=64)
 def binary_noise(truth: int) -> Noise:
     """Return the distribution of one bit that is kept with this probability out of 2⁶⁴, and else drawn anew."""
-    return Noise(Grid(1, 1, 0), 128, ((1 << 127) + (truth << 63),))
+    threshold = (1 << 127) + (truth << 63)
+    return Noise(Grid(1, 1, 0), 128, (threshold,))

@@ -156,10 +156,12 @@ def _table(local_epsilon: float) -> Likelihoods:
     """Return rows (ln t, 0, probability), and the same with the two inputs exchanged; t = 1 once."""
     half = local_epsilon / 2
     # A cell is as wide as 1/√t: the variance that moving t to its ends adds is then spread evenly.
-    logs = 2 * np.log1p(np.linspace(0.0, 1.0, _CELLS + 1) * math.expm1(half))
+    parts = np.linspace(0.0, 1.0, _CELLS + 1)
+    logs = 2 * np.log1p(parts * math.expm1(half))
     logs[-1] = local_epsilon
     steps = np.diff(logs) / 2
-    masses = 0.5 * np.exp(-0.5 * (local_epsilon + logs[:-1])) * -np.expm1(-steps)
+    above = 0.5 * np.exp(-0.5 * (local_epsilon + logs[:-1]))
+    masses = above * -np.expm1(-steps)
     right = 1 / (1 + np.exp(steps))  # the mean of t in a cell is the geometric mean of its ends
     probabilities = np.append(masses * (1 - right), 0.5 * math.exp(-local_epsilon))
     probabilities[1:] += masses * right

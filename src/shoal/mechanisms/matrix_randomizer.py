@@ -61,7 +61,7 @@ class LinearDecoder:
     def of(cls, table: Sequence[Sequence[int]]) -> "LinearDecoder":
         """Return the decoder of rows of whole numbers, each row out of its own sum; all rational but the result."""
         _refuse_confounded(table)
-        used = [column for column in range(len(table[0])) if any(row[column] for row in table)]
+        used = [place for place, column in enumerate(zip(*table, strict=True)) if any(column)]
         rows = fmpq_mat(len(table), len(used))
         scaled = fmpq_mat(len(table), len(used))
         for position, column in enumerate(used):
@@ -123,7 +123,8 @@ class LinearDecoder:
             own = logs[:, index]
             others = np.delete(logs, index, axis=1).max(axis=1)
             # What rounding, of R and D too, may have done to n·ln E (all but the first are at least 0), and to θ·s.
-            moved = (np.abs(expm1) + np.abs(powers) * (1 + expm1)) @ self.probabilities.T
+            relative = np.abs(expm1) + np.abs(powers) * (1 + expm1)
+            moved = relative @ self.probabilities.T
             moved = moved.max(axis=1) / np.exp(np.minimum(own, 0))
             slack = (len(weights) + 16) * UNIT * (reports * moved + tilts * size)
             apart = sign * (own - others)
@@ -137,7 +138,7 @@ class LinearDecoder:
 
 def _refuse_confounded(table: Sequence[Sequence[int]]) -> None:
     """Refuse rows that are linearly dependent, and name them."""
-    columns = fmpz_mat([[row[column] for row in table] for column in range(len(table[0]))])
+    columns = fmpz_mat([list(column) for column in zip(*table, strict=True)])
     kernel, nullity = columns.nullspace()
     if not nullity:
         return
@@ -214,7 +215,9 @@ class MatrixRandomizer(Numbered):
     def _common(self) -> tuple[int, Weights]:
         """The same probabilities out of one total for all rows."""
         total = math.lcm(*map(sum, self.matrix))
-        return total, tuple(tuple(weight * (total // sum(row)) for weight in row) for row in self.matrix)
+        factors = [total // sum(row) for row in self.matrix]
+        table = (tuple(weight * factor for weight in row) for row, factor in zip(self.matrix, factors, strict=True))
+        return total, tuple(table)
 
     @cached_property
     def _largest_ratio(self) -> tuple[Fraction, tuple[int, int]]:
@@ -256,14 +259,17 @@ class MatrixRandomizer(Numbered):
     def claim(self, reports: int) -> MatrixClaim:
         """Return what a certificate of n reports claims: of the whole numbers, without columns that never occur."""
         used = [output for output, weight in enumerate(self.matrix[0]) if weight]
-        return MatrixClaim(reports, self.local_epsilon, tuple(tuple(row[y] for y in used) for row in self.matrix))
+        matrix = tuple(tuple(row[y] for y in used) for row in self.matrix)
+        return MatrixClaim(reports, self.local_epsilon, matrix)
 
     @cached_property
     def bit(self) -> BitRows | None:
         """The rows with the fewest and the most of one output, where only two occur."""
         total, table = self._common
         used = [column for column in zip(*table, strict=True) if any(column)]
-        return BitRows.of(min(used[0]), max(used[0]), total) if len(used) == 2 else None
+        if len(used) != 2:
+            return None
+        return BitRows.of(min(used[0]), max(used[0]), total)
 
     @cached_property
     def homogeneous(self) -> tuple[IntegerLikelihoods, ...]:
@@ -275,7 +281,8 @@ class MatrixRandomizer(Numbered):
         total, table = self._common
         kept: dict[IntegerLikelihoods, None] = {}
         for first, second, held in self._datasets():
-            kept[IntegerLikelihoods.of(zip(table[first], table[second], table[held], strict=True), total)] = None
+            rows = zip(table[first], table[second], table[held], strict=True)
+            kept[IntegerLikelihoods.of(rows, total)] = None
             if len(kept) == _MOST_REACHED:
                 break
         return tuple(kept)
@@ -384,7 +391,8 @@ class MatrixRandomizer(Numbered):
 def _weights(matrix: Any) -> Weights:
     """Return the rows as whole numbers without a common divisor, or say what is wrong with them."""
     try:
-        rows = [list(row) for row in (np.asarray(matrix) if hasattr(matrix, "__array__") else matrix)]
+        given = np.asarray(matrix) if hasattr(matrix, "__array__") else matrix
+        rows = [list(row) for row in given]
     except TypeError:
         raise ParameterError("matrix must be rows of probabilities, one row for each input", "matrix") from None
     if len(rows) < 2 or len(rows[0]) < 2:

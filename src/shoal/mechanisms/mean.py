@@ -245,7 +245,9 @@ def _pools_of(grid: Grid, between: Between, middle: tuple[int, int], *, beyond: 
         mixed = (1 - share) * probability(point, low, high)
         if share:
             mixed += share * probability(point + 1, low, high)
-        counts.append((probability(0, low, high), probability(grid.intervals, low, high), mixed))
+        at_lower = probability(0, low, high)
+        at_upper = probability(grid.intervals, low, high)
+        counts.append((at_lower, at_upper, mixed))
     one, two, mixture = zip(*_joined(counts), strict=True)
     return tuple(Pools(one, two, others, _REL_ERROR) for others in (one, two, mixture))
 

@@ -90,7 +90,8 @@ class Counts(Generic[M]):
     def to_bytes(self) -> bytes:
         """Return the state with its schema, to be stored or sent."""
         schema = json.dumps(self.mechanism.to_dict(), ensure_ascii=False).encode()
-        body = struct.pack("<Iq", len(schema), self.reports) + schema + self.values.astype("<i8").tobytes()
+        head = struct.pack("<Iq", len(schema), self.reports)
+        body = head + schema + self.values.astype("<i8").tobytes()
         return _MAGIC + body + struct.pack("<I", zlib.crc32(body))
 
     @staticmethod
@@ -241,8 +242,7 @@ class Numbered(Mechanism):
         """No report at all, of the smallest type that holds all numbers."""
         if self.outputs > MOST_OUTPUTS:
             raise ParameterError(f"{self!r} has {self.outputs:,} different reports; it can be run up to 2**32")
-        kind = np.uint8 if self.outputs <= 1 << 8 else np.uint16 if self.outputs <= 1 << 16 else np.uint32
-        return np.empty(0, kind)
+        return np.empty(0, np.min_scalar_type(self.outputs - 1))
 
     def _checked(self, reports: ArrayLike) -> Reports:
         checked = super()._checked(reports)
@@ -274,7 +274,8 @@ class Numbered(Mechanism):
         """Return the numbers, checked."""
         kind = self.blank.dtype
         if rows.shape[1] == 3:
-            rows = np.concatenate([rows, np.zeros((len(rows), 1), np.uint8)], axis=1)
+            zeros = np.zeros((len(rows), 1), np.uint8)
+            rows = np.concatenate([rows, zeros], axis=1)
         return self._checked(rows.view(f"<u{rows.shape[1]}").ravel()).astype(kind)
 
 

@@ -54,7 +54,8 @@ class NumberRange:
             )
         numbers = given.astype(np.float64, copy=False)
         if not (numbers.min() >= self.lower and numbers.max() <= self.upper):  # also where one is NaN
-            index = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
+            inside = (numbers >= self.lower) & (numbers <= self.upper)
+            index = int(np.flatnonzero(~inside)[0])
             raise ParameterError(
                 f"values[{index}] is not between {self.lower:g} and {self.upper:g}; "
                 "clip the values, or choose a wider interval"
@@ -76,7 +77,8 @@ class NumberRange:
         positions -= below  # exactly; whole steps in units of 2⁻⁵⁰ would not all be integers of 64 bits
         positions *= 1 << FINENESS
         points = positions.astype(np.int64)
-        points += (coins.words(len(points)) >> np.uint64(64 - FINENESS)).view(np.int64)
+        uniform = coins.words(len(points)) >> np.uint64(64 - FINENESS)
+        points += uniform.view(np.int64)
         points >>= FINENESS
         points += below.astype(np.int64)
         return points

@@ -50,9 +50,11 @@ def _patterns(probability: int) -> _Patterns:
         share = probability**ones * (WHOLE - probability) ** (8 - ones)
         parts.append(divmod(share, 1 << digits))
     shares = [parts[byte.bit_count()] for byte in range(256)]
-    table = np.repeat(np.arange(256, dtype=np.uint8), [indices for indices, _ in shares])
+    settled = [indices for indices, _ in shares]
+    table = np.repeat(np.arange(256, dtype=np.uint8), settled)
     exact = tuple(accumulate(rest for _, rest in shares))
-    thresholds = np.array([end >> (digits - _KEY) for end in exact[:-1]], np.uint64)
+    shift = digits - _KEY
+    thresholds = np.array([end >> shift for end in exact[:-1]], np.uint64)
     return _Patterns(table, thresholds, exact)
 
 
@@ -168,7 +170,8 @@ def bits_at(rows: ArrayLike, columns: ArrayLike) -> BoolArray:
     shape = np.broadcast_shapes(cells.shape[:-1], positions.shape)
     positions = np.broadcast_to(positions, shape)
     cells = np.broadcast_to(cells, (*shape, cells.shape[-1]))
-    chosen = np.take_along_axis(cells, (positions >> 3)[..., None], axis=-1)[..., 0]
+    places = (positions >> 3)[..., None]
+    chosen = np.take_along_axis(cells, places, axis=-1)[..., 0]
     shifts = (positions & 7).astype(np.uint8)
     return np.asarray(chosen >> shifts & 1, np.bool_)
 
@@ -191,6 +194,7 @@ def check_spare(rows: NDArray[np.generic], columns: int) -> None:
     if len(rows) and rows.dtype != np.uint8:
         raise ParameterError(f"reports of one bit a category are rows of bytes, got {rows.dtype}")
     used = (columns - 1) % 8 + 1
-    spare = np.flatnonzero(rows[:, -1].astype(np.uint16) >> np.uint16(used))
+    last = rows[:, -1].astype(np.uint16)
+    spare = np.flatnonzero(last >> np.uint16(used))
     if len(spare):
         raise ParameterError(f"reports[{int(spare[0])}] has bits set beyond the last category")

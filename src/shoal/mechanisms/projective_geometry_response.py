@@ -176,9 +176,11 @@ class ProjectiveGeometryResponse(Indexed):
         positions = self._positions
         if every * positions > _TABLE or order > _LARGEST_LINE:
             return None
-        vectors = digits(self._numbers_of(np.arange(every, dtype=np.uint64)), order, dimension)
+        numbers = self._numbers_of(np.arange(every, dtype=np.uint64))
+        vectors = digits(numbers, order, dimension)
         table = np.array(vectors, np.float64).T  # a product is a whole number below 2³², and exact
-        orthogonal = (table[:positions] @ table.T).astype(np.uint32) % np.uint32(order) == 0
+        products = (table[:positions] @ table.T).astype(np.uint32)
+        orthogonal = products % np.uint32(order) == 0
         return np.nonzero(orthogonal)[1].astype(np.uint32)
 
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
@@ -210,7 +212,8 @@ class ProjectiveGeometryResponse(Indexed):
             behind = free[tail - 1] if tail else zero
             part = np.where(lead > tail, before, behind)
             vector.append(np.where(lead == tail, zero, part))
-        rest = (np.uint64(order) - product(truth, vector, order)) % np.uint64(order)
+        missing = np.uint64(order) - product(truth, vector, order)
+        rest = missing % np.uint64(order)
         return [np.where(lead == tail, rest, part) for tail, part in enumerate(vector)]
 
     @property
@@ -226,7 +229,8 @@ class ProjectiveGeometryResponse(Indexed):
         """Return whether each report is orthogonal to the category next to it."""
         order, dimension = self._parameters
         block, position = self._position(np.asarray(values, np.uint64))
-        given, point = np.divmod(np.asarray(reports, np.uint64), np.uint64(points(order, dimension)))
+        every = np.uint64(points(order, dimension))
+        given, point = np.divmod(np.asarray(reports, np.uint64), every)
         first = digits(self._numbers_of(point), order, dimension)
         second = digits(self._numbers_of(position), order, dimension)
         orthogonal = product(first, second, order) == 0
@@ -248,35 +252,41 @@ class ProjectiveGeometryResponse(Indexed):
         first = 0
         negative = order - inverses(order).astype(np.int64)
         for start in range(0, len(reports), _AT_ONCE):
-            lowest, *rest = self._coordinates(np.asarray(reports[start : start + _AT_ONCE], np.uint64))
+            part = np.asarray(reports[start : start + _AT_ONCE], np.uint64)
+            lowest, *rest = self._coordinates(part)
             flat = lowest == 0
             first += int(np.count_nonzero(flat))
             flats = [digit[flat] for digit in rest]
             factor = negative[lowest[~flat]]
             slopes = [digit[~flat] * factor % order for digit in rest]
-            for row, factors in enumerate(zip(*(digit.tolist() for digit in high), strict=True)):
+            for row, factors in enumerate(np.stack(high, axis=1).tolist()):
                 rows[row] += np.bincount(_combined(factors, slopes, order), minlength=order)
                 rows[row] += np.count_nonzero(_combined(factors, flats, order) == 0)
-        support = np.concatenate([[first], rows.ravel()[: self.categories - 1]]).astype(np.float64)
+        others = rows.ravel()[: self.categories - 1]
+        support = np.concatenate([[first], others]).astype(np.float64)
         return support, np.full(1, float(len(reports)))
 
     def _coordinates(self, positions: WordArray) -> list[IntArray]:
         """Return the coordinates of points, the lowest first."""
         order, dimension = self._parameters
-        return [digit.astype(np.int64) for digit in digits(self._numbers_of(positions), order, dimension)]
+        vectors = digits(self._numbers_of(positions), order, dimension)
+        return [digit.astype(np.int64) for digit in vectors]
 
     def supported(self, cells: IntArray, reports: int) -> Supported:
         """Give each vector the count of its point; this does not change along a line, nor does its transform."""
         order, dimension = self._parameters
         if self.design.blocks == 1 and order**dimension > largest_transform:
-            return self.supported_by(np.repeat(np.arange(len(cells), dtype=np.uint64), cells))
+            outputs = np.arange(len(cells), dtype=np.uint64)
+            return self.supported_by(np.repeat(outputs, cells))
         table = cells.reshape(self.design.blocks, -1)
         size = order**dimension
         vectors = digits(np.arange(1, size, dtype=np.uint64), order, dimension)
         wide = np.zeros((len(table), size), np.int64)
-        wide[:, 1:] = table[:, self._places_of(vectors).astype(np.int64)]
+        places = self._places_of(vectors)
+        wide[:, 1:] = table[:, places.astype(np.int64)]
         spectrum = spectrum_of(wide, order, dimension).real
-        positions = self._numbers_of(np.arange(self._positions, dtype=np.uint64)).astype(np.int64)
+        used = self._numbers_of(np.arange(self._positions, dtype=np.uint64))
+        positions = used.astype(np.int64)
         blocks = table.sum(axis=1, dtype=np.float64)[:, None]
         result = np.rint((blocks + spectrum[:, positions]) / order)
         block = np.broadcast_to(blocks, result.shape)

@@ -192,8 +192,10 @@ class SplitAndMix:
     def _split(self, points: IntArray, coins: Coins) -> WordArray:
         """Return messages whose sum modulo q is the point; q is a power of two, and 64-bit words wrap around."""
         mask = np.uint64(self.modulus - 1)
-        messages = coins.words(len(points) * self.messages).reshape(-1, self.messages) & mask
-        rest = points.view(np.uint64) - messages[:, 1:].sum(axis=1, dtype=np.uint64)
+        words = coins.words(len(points) * self.messages)
+        messages = words.reshape(-1, self.messages) & mask
+        others = messages[:, 1:].sum(axis=1, dtype=np.uint64)
+        rest = points.view(np.uint64) - others
         messages[:, 0] = rest & mask
         return messages
 
@@ -274,7 +276,8 @@ def _grown(coins: Coins, parts: int, step: int, total: int) -> int:
     """Return the rest of the urn, from the first that it has got."""
     own = 1
     for done in range(step, total):
-        own += int(coins.happen(1 + own * parts, parts * (1 + done), 1)[0])
+        hit = coins.happen(1 + own * parts, parts * (1 + done), 1)
+        own += int(hit[0])
     return own
 
 

@@ -156,7 +156,8 @@ class SubsetSelection(Selection):
     def _listed(self, rows: ByteArray) -> Reports:
         """Return the members of sets that are rows of bits."""
         bits = np.unpackbits(rows, axis=1, count=self.categories, bitorder="little")
-        return np.nonzero(bits)[1].reshape(-1, self.subset_size).astype(np.uint32)
+        _, members = np.nonzero(bits)
+        return members.reshape(-1, self.subset_size).astype(np.uint32)
 
     def _members(self, values: IntArray, coins: Coins) -> Reports:
         """Draw all members from all categories, or d − 1 of them from all but the truth."""
@@ -198,8 +199,9 @@ class SubsetSelection(Selection):
             check_spare(result, self.categories)
             fine = np.bitwise_count(result).sum(axis=1, dtype=np.int64) == self.subset_size
         else:
-            fine = (result[:, :1] >= 0).all(axis=1) & (result[:, -1] < self.categories)
-            fine &= (result[:, 1:] > result[:, :-1]).all(axis=1)
+            inside = (result[:, 0] >= 0) & (result[:, -1] < self.categories)
+            rising = (result[:, 1:] > result[:, :-1]).all(axis=1)
+            fine = inside & rising
         if not fine.all():
             position = int(np.flatnonzero(~fine)[0])
             raise ParameterError(
@@ -216,7 +218,8 @@ class SubsetSelection(Selection):
 
     def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether this number of reports can have these counts: d each."""
-        return bool(sum(values.tolist()) == self.subset_size * reports and values.max() <= reports)
+        members = sum(values.tolist())
+        return bool(members == self.subset_size * reports and values.max() <= reports)
 
     @property
     def _as_bits(self) -> bool:
@@ -241,6 +244,8 @@ class SubsetSelection(Selection):
         if spare.any():
             position = int(np.flatnonzero(spare)[0])
             raise ParameterError(f"report {position} has bits set beyond its last member")
-        weights = np.left_shift(np.uint32(1), np.arange(self._width, dtype=np.uint32))
-        members = bits[:, : self.bits_per_report].reshape(len(rows), self.subset_size, self._width)
+        places = np.arange(self._width, dtype=np.uint32)
+        weights = np.left_shift(np.uint32(1), places)
+        used = bits[:, : self.bits_per_report]
+        members = used.reshape(len(rows), self.subset_size, self._width)
         return self._checked((members * weights).sum(axis=2, dtype=np.uint32))
