@@ -22,7 +22,7 @@ from shoal.estimation.design import Design, Moments
 from shoal.estimation.estimate import Estimate
 from shoal.estimation.interval import holders
 from shoal.mechanisms.coins import CHUNK, WHOLE, Coins, Simulation, coins_for, logarithm_above, share_below
-from shoal.mechanisms.mechanism import Counts, Mechanism, Numbered, Reports, check_counts
+from shoal.mechanisms.mechanism import Counts, Mechanism, Numbered, Reports, check_counts, first_outside
 from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.proofs.blanket_claim import SupportClaim, support_claim
@@ -177,7 +177,8 @@ class Categorical(Mechanism):
             fewest, most = holders(support, None, n, moments, confidence=confidence)
         frequencies = moments.frequencies((support - moments.overlap * block) / n)
         constant, slope = moments.line(share)
-        variance = np.maximum(constant + slope * np.clip(frequencies, 0, 1), 0) / n
+        of_one = constant + slope * np.clip(frequencies, 0, 1)
+        variance = np.maximum(of_one, 0) / n
         errors = np.sqrt(variance)
         limits = (fewest / n, most / n)
         return Estimate.within(self, n, frequencies, errors, limits, confidence=confidence)
@@ -276,8 +277,8 @@ def _numbers(values: ArrayLike, categories: int) -> NDArray[Any]:
             f"got {numbers.ndim} dimensions of {numbers.dtype}",
             "values",
         )
-    if numbers.min() < 0 or numbers.max() >= categories:
-        index = int(np.flatnonzero((numbers < 0) | (numbers >= categories))[0])
+    index = first_outside(numbers, categories)
+    if index is not None:
         raise ParameterError(
             f"values[{index}] is none of the categories, which are numbered from 0 to {categories - 1}"
         )

@@ -20,7 +20,7 @@ from shoal.estimation.interval import two_sided
 from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, quantiles
 from shoal.mechanisms.categorical import Indexed, Supported, checked_frequencies
 from shoal.mechanisms.coins import WHOLE, Coins
-from shoal.mechanisms.mechanism import Counts, Reports, check_counts
+from shoal.mechanisms.mechanism import Counts, Reports, check_counts, first_outside
 from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
 from shoal.pairs.pair import Pair
 from shoal.pairs.registry import mechanism_of, register
@@ -203,8 +203,8 @@ class Covered(Bundled):
             raise ParameterError(
                 f"these are not bundles of {self.bundle} messages, nor messages: {given.dtype} of shape {given.shape}"
             )
-        if given.min() < 0 or given.max() >= self.outputs:
-            index = int(np.flatnonzero((given < 0) | (given >= self.outputs))[0])
+        index = first_outside(given, self.outputs)
+        if index is not None:
             raise ParameterError(f"message {index} is {given[index]}, and {self!r} has 0 to {self.outputs - 1}")
         return given
 

@@ -160,7 +160,12 @@ class HadamardResponse(Blocked):
     def _layout(cls, categories: int, blocks: int) -> Design:
         fullest = -(-categories // blocks)
         order = 1 << fullest.bit_length()
-        return Design(outputs=blocks * order, supporting=order // 2, common=order // 4, blocks=blocks)
+        return Design(
+            outputs=blocks * order,
+            supporting=order // 2,
+            common=order // 4,
+            blocks=blocks,
+        )
 
     @property
     def _triples(self) -> Triples:
@@ -223,7 +228,12 @@ class RecursiveHadamardResponse(Blocked):
     def _layout(cls, categories: int, blocks: int) -> Design:
         fullest = -(-categories // blocks)
         rows = power_above(fullest)
-        return Design(outputs=2 * rows * blocks, supporting=rows, common=rows // 2, blocks=blocks)
+        return Design(
+            outputs=2 * rows * blocks,
+            supporting=rows,
+            common=rows // 2,
+            blocks=blocks,
+        )
 
     @property
     def _triples(self) -> Triples:

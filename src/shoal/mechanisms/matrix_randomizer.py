@@ -97,7 +97,8 @@ class LinearDecoder:
 
         They are Chernoff's, with the worst inputs of the others: proved for every dataset and every n.
         """
-        limits = np.array([self._limit(index, counts, reports, level) for index in range(len(self.weights))])
+        inputs = range(len(self.weights))
+        limits = np.array([self._limit(index, counts, reports, level) for index in inputs])
         return limits[:, 0], limits[:, 1]
 
     def _limit(self, index: int, counts: IntArray, reports: int, level: float) -> tuple[float, float]:
@@ -133,7 +134,8 @@ class LinearDecoder:
                 rejected = np.where(apart > 0, steps / (reports * apart), -math.inf)
             end = sign * float(rejected.max())
             ends.append(end * (1 - sign * 1e-12))
-        return min(max(ends[0], 0.0), 1.0), min(max(ends[1], 0.0), 1.0)
+        lower, upper = np.clip(ends, 0.0, 1.0).tolist()
+        return lower, upper
 
 
 def _refuse_confounded(table: Sequence[Sequence[int]]) -> None:
@@ -142,8 +144,13 @@ def _refuse_confounded(table: Sequence[Sequence[int]]) -> None:
     kernel, nullity = columns.nullspace()
     if not nullity:
         return
-    names = [str(row) for row in range(len(table)) if any(kernel[row, column] for column in range(nullity))]
-    listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+    names = []
+    for row in range(len(table)):
+        if any(kernel[row, column] for column in range(nullity)):
+            names.append(str(row))
+    listed = ", ".join(names[:_LISTED])
+    if len(names) > _LISTED:
+        listed += f" and {len(names) - _LISTED} more"
     raise ParameterError(
         f"the frequencies of inputs {listed} cannot be estimated: the matrix has rank {len(table) - nullity} and "
         f"{len(table)} rows, and different frequencies of these inputs give the same outputs; make them one input, or "
@@ -187,7 +194,8 @@ class MatrixRandomizer(Numbered):
         store(self, matrix=_weights(matrix))
         for output, column in enumerate(zip(*self.matrix, strict=True)):
             if any(column) and not all(column):
-                never, ever = column.index(0), next(x for x, weight in enumerate(column) if weight)
+                never = column.index(0)
+                ever = next(value for value, weight in enumerate(column) if weight)
                 raise ParameterError(
                     f"input {never} never reports output {output}, and input {ever} does: one report can tell them "
                     "apart for certain, and ε₀ is infinite. Give every output that occurs a positive probability in "
@@ -216,8 +224,8 @@ class MatrixRandomizer(Numbered):
         """The same probabilities out of one total for all rows."""
         total = math.lcm(*map(sum, self.matrix))
         factors = [total // sum(row) for row in self.matrix]
-        table = (tuple(weight * factor for weight in row) for row, factor in zip(self.matrix, factors, strict=True))
-        return total, tuple(table)
+        pairs = zip(self.matrix, factors, strict=True)
+        return total, tuple(tuple(weight * factor for weight in row) for row, factor in pairs)
 
     @cached_property
     def _largest_ratio(self) -> tuple[Fraction, tuple[int, int]]:

@@ -107,7 +107,8 @@ class MeanMechanism(Numbered):
         noise = self.noise
         coins = coins_for(simulation)
         for start in range(0, len(numbers), CHUNK):
-            points = self._range.rounded(numbers[start : start + CHUNK], self.grid.intervals, coins)
+            part = numbers[start : start + CHUNK]
+            points = self._range.rounded(part, self.grid.intervals, coins)
             reports[start : start + len(points)] = noise.reports(points, coins)
         return reports
 

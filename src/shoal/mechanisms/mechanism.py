@@ -16,7 +16,7 @@ from shoal.errors import DamagedError, FormatError, ParameterError
 from shoal.pairs.registry import schema_of, stored_mechanism
 from shoal.strict_json import parsed
 
-__all__ = ["MOST_OUTPUTS", "Counts", "Mechanism", "Numbered", "Reports", "check_counts"]
+__all__ = ["MOST_OUTPUTS", "Counts", "Mechanism", "Numbered", "Reports", "check_counts", "first_outside"]
 
 Reports = NDArray[Any]
 M = TypeVar("M", bound="Mechanism")
@@ -246,8 +246,8 @@ class Numbered(Mechanism):
 
     def _checked(self, reports: ArrayLike) -> Reports:
         checked = super()._checked(reports)
-        if len(checked) and (checked.min() < 0 or checked.max() >= self.outputs):
-            index = int(np.flatnonzero((checked < 0) | (checked >= self.outputs))[0])
+        index = first_outside(checked, self.outputs)
+        if index is not None:
             raise ParameterError(f"reports[{index}] is {checked[index]}, and {self!r} reports 0 to {self.outputs - 1}")
         return checked
 
@@ -277,6 +277,14 @@ class Numbered(Mechanism):
             zeros = np.zeros((len(rows), 1), np.uint8)
             rows = np.concatenate([rows, zeros], axis=1)
         return self._checked(rows.view(f"<u{rows.shape[1]}").ravel()).astype(kind)
+
+
+def first_outside(numbers: NDArray[Any], count: int) -> int | None:
+    """Return the index of the first number that is not from 0 to `count` − 1; None if all are."""
+    if not len(numbers) or (numbers.min() >= 0 and numbers.max() < count):
+        return None
+    outside = (numbers < 0) | (numbers >= count)
+    return int(np.flatnonzero(outside)[0])
 
 
 def check_counts(mechanism: object, counts: object) -> None:

@@ -82,7 +82,11 @@ class SubsetSelection(Selection):
     @staticmethod
     def _layout(categories: int, size: int) -> Design:
         pairs = categories * (categories - 1)
-        return Design(outputs=pairs, supporting=size * (categories - 1), common=size * (size - 1))
+        return Design(
+            outputs=pairs,
+            supporting=size * (categories - 1),
+            common=size * (size - 1),
+        )
 
     @cached_property
     def design(self) -> Design:

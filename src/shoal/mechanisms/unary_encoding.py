@@ -89,7 +89,8 @@ class UnaryEncoding(Categorical):
         """How often the bit of the true category is set, and that of another."""
         noise = self.noise_probability
         own = 1 - noise if self.symmetric else 0.5
-        return Moments(own=(own, 1.0), same=(noise, 1.0), other=(noise, 1.0), overlap=0.0)
+        another = (noise, 1.0)
+        return Moments(own=(own, 1.0), same=another, other=another, overlap=0.0)
 
     @property
     def support(self) -> tuple[Support, ...]:
