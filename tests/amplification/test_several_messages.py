@@ -294,7 +294,7 @@ def test_dummies_have_the_golden_values(epsilon: float, limit: int, end: float, 
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "limit", "sigma"),
+    ("epsilon", "delta", "limit", "deviation"),
     [
         (0.1, 1e-6, 217, 28.26),
         (0.5, 1e-6, 50, 5.641),

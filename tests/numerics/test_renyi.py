@@ -242,7 +242,7 @@ class Normal(ProfileIntegral):
         return np.minimum(self._log(knots) + 1e-9, 0.0)
 
 
-@pytest.mark.parametrize("sigma", [1e-3, 0.05, 0.4])
+@pytest.mark.parametrize("deviation", [1e-3, 0.05, 0.4])
 @pytest.mark.parametrize("order", [1.01, 2.0, 8.0, 20.0])
 def test_normal_losses(deviation: float, order: float) -> None:
     truth = order * deviation**2 / 2
