@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from flint import arb, ctx, fmpq
-from numpy.typing import NDArray
 
 import shoal
 from shoal.calibration.target import ROOM
@@ -21,6 +19,7 @@ from shoal.mechanisms import Categorical, HadamardResponse, ProjectiveGeometryRe
 from tests.exhaustive import representative
 from tests.oracles import designs, enumeration
 from tests.oracles.designs import Design
+from tests.oracles.reports import matrix_of, outputs_of, table_of
 
 
 class Claim(NamedTuple):
@@ -55,14 +54,8 @@ def claims() -> Iterator[Claim]:
         found = designs.recursive_hadamard(k, blocks)
         yield Claim(f"recursive-{k}-{blocks}", found, blocks, 2 * blocks * w, w, Fraction(w, 2), int(blocks == 1))
     for k, q, t, h in (
-        (3, 2, 2, 1),
-        (7, 2, 3, 1),
-        (4, 3, 2, 1),
-        (10, 3, 3, 1),
-        (6, 5, 2, 1),
-        (9, 2, 3, 2),
-        (11, 3, 2, 3),
-    ):
+        (3, 2, 2, 1), (7, 2, 3, 1), (4, 3, 2, 1), (10, 3, 3, 1), (6, 5, 2, 1), (9, 2, 3, 2), (11, 3, 2, 3),
+    ):  # fmt: skip
         found = designs.projective(k, q, t, h)
         points = [(q**i - 1) // (q - 1) for i in range(t + 1)]
         yield Claim(f"projective-{k}-{q}-{t}-{h}", found, h, h * points[t], points[t - 1], Fraction(points[t - 2]))
@@ -513,14 +506,8 @@ def _mechanisms() -> Iterator[tuple[type[Categorical], dict[str, Any]]]:
         for k, blocks in ((2, 1), (4, 2), (5, 1), (5, 4), (8, 4), (11, 2), (16, 8), (17, 4)):
             yield kind, {"categories": k, "blocks": blocks}
     for k, q, t, h in (
-        (3, 2, 2, 1),
-        (7, 2, 3, 1),
-        (10, 3, 3, 1),
-        (4, 2, 2, 2),
-        (9, 2, 3, 2),
-        (11, 3, 2, 3),
-        (6, 5, 2, 1),
-    ):
+        (3, 2, 2, 1), (7, 2, 3, 1), (10, 3, 3, 1), (4, 2, 2, 2), (9, 2, 3, 2), (11, 3, 2, 3), (6, 5, 2, 1),
+    ):  # fmt: skip
         sizes = {"order": q, "dimension": t, "blocks": h}
         yield shoal.ProjectiveGeometryResponse, {"categories": k, **sizes}
     for k, order, window in ((2, 2, 1), (4, 2, 1), (5, 3, 2), (9, 3, 1), (5, 5, 2), (8, 5, 3), (6, 7, 3)):
@@ -547,52 +534,6 @@ MADE = [kind(local_epsilon=local, **sizes) for kind, sizes, local in FOUND]
 NAMES = ["-".join([kind.name, *map(str, sizes.values()), str(local)]) for kind, sizes, local in FOUND]
 
 
-def outputs_of(mechanism: Categorical) -> NDArray[Any]:
-    """Return all reports that there are."""
-    k = mechanism.categories
-    if isinstance(mechanism, shoal.SubsetSelection):
-        members = np.array(list(combinations(range(k), mechanism.subset_size)), np.uint32)
-        if mechanism.blank.dtype != np.uint8:
-            return members
-        return np.packbits((members[:, :, None] == np.arange(k)).any(axis=1), axis=1, bitorder="little")
-    if isinstance(mechanism, shoal.UnaryEncoding):
-        return np.packbits(np.array(list(product((0, 1), repeat=k)), np.uint8), axis=1, bitorder="little")
-    return np.arange(mechanism.outputs)  # type: ignore[attr-defined]
-
-
-def table_of(mechanism: Categorical) -> NDArray[np.bool_]:
-    """Return which output (row) supports which category (column)."""
-    outputs = outputs_of(mechanism)
-    columns = [mechanism.supports(outputs, np.full(len(outputs), x)) for x in range(mechanism.categories)]
-    return np.stack(columns, axis=1)
-
-
-def matrix_of(mechanism: Categorical) -> list[list[Fraction]]:
-    """Return the exact probabilities, from the integers that the coins are compared with."""
-    table = table_of(mechanism)
-    if isinstance(mechanism, shoal.UnaryEncoding):
-        noise = Fraction(mechanism.flip, mechanism.resolution)
-        own = 1 - noise if mechanism.symmetric else Fraction(1, 2)
-        return [
-            [
-                math.prod(
-                    (
-                        (own if place == x else noise) if bit else 1 - (own if place == x else noise)
-                        for place, bit in enumerate(bits)
-                    ),
-                    start=Fraction(1),
-                )
-                for bits in table.tolist()
-            ]
-            for x in range(mechanism.categories)
-        ]
-    truth = Fraction(mechanism.truth, 2**64)  # type: ignore[attr-defined]
-    return [
-        [truth * bit / sum(column) + (1 - truth) / len(column) for bit in column]
-        for column in table.T.astype(int).tolist()
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [m for m in MADE if not isinstance(m, shoal.UnaryEncoding)], ids=str)
 def test_mechanisms_are_the_designs_they_claim_to_be(mechanism: Any) -> None:
@@ -608,20 +549,6 @@ def test_mechanisms_are_the_designs_they_claim_to_be(mechanism: Any) -> None:
     assert mechanism._everybody * len(table) <= everybody + 1e-9
     homes = [{y * claim.blocks // len(table) for y in np.flatnonzero(table[:, x])} for x in range(k)]
     assert all(home == {x % claim.blocks} for x, home in enumerate(homes)) or claim.blocks == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("index", range(len(MADE)), ids=NAMES)
-def test_mechanisms_know_their_exact_local_epsilon(index: int) -> None:
-    mechanism, asked = MADE[index], FOUND[index][2]
-    matrix = matrix_of(mechanism)
-    assert all(sum(row) == 1 for row in matrix)
-    worst = max(max(column) / min(column) for column in zip(*matrix, strict=True))
-    with ctx.workprec(300):
-        exact = arb(fmpq(worst.numerator, worst.denominator)).log()
-        assert arb(mechanism.local_epsilon) >= exact
-        assert arb(math.nextafter(mechanism.local_epsilon, 0)) < exact
-    assert asked - 1e-7 < mechanism.local_epsilon <= asked
 
 
 @pytest.mark.slow

@@ -133,6 +133,9 @@ def test_delta_of_epsilon_meets_its_target_closely(
     assert curve.delta(epsilon) <= delta
     less = epsilon * (1 - RELATIVE) - ABSOLUTE
     assert less <= 0 or curve.delta(less) > delta
+    bracket = curve.epsilon_bracket(delta)
+    assert bracket.lower <= epsilon <= bracket.upper
+    assert bracket.upper <= bracket.lower * (1 + RELATIVE) + ABSOLUTE
 
 
 @pytest.mark.slow
@@ -150,34 +153,25 @@ def test_epsilon_bracket_is_narrow(reports: int, local_epsilon: float, delta: fl
 
 @pytest.mark.slow
 @examples(120)
-@given(report_counts, scaled(1, 1e3), local_epsilons, deltas, families)
-def test_more_reports_never_cost(
-    reports: int, factor: float, local_epsilon: float, delta: float, family: Family
-) -> None:
-    few = curve_of(reports, local_epsilon, family).epsilon(delta)
-    more = curve_of(max(reports + 1, round(reports * factor)), local_epsilon, family).epsilon(delta)
-    assert more <= few * (1 + RELATIVE) + ABSOLUTE
-
-
-@pytest.mark.slow
-@examples(120)
-@given(report_counts, local_epsilons, scaled(1 + 1e-12, 10), deltas, families)
-def test_more_local_noise_never_costs(
-    reports: int, local_epsilon: float, factor: float, delta: float, family: Family
-) -> None:
-    noisy = curve_of(reports, local_epsilon, family).epsilon(delta)
-    louder = curve_of(reports, min(local_epsilon * factor, 20), family).epsilon(delta)
-    assert noisy <= louder * (1 + RELATIVE) + ABSOLUTE
-
-
-@pytest.mark.slow
-@examples(120)
-@given(report_counts, local_epsilons, deltas, scaled(1 + 1e-12, 1e6), families)
-def test_a_larger_delta_never_needs_a_larger_epsilon(
-    reports: int, local_epsilon: float, delta: float, factor: float, family: Family
+@given(
+    reports=report_counts,
+    local_epsilon=local_epsilons,
+    delta=deltas,
+    family=families,
+    crowd=scaled(1, 1e3),
+    louder=scaled(1 + 1e-12, 10),
+    laxer=scaled(1 + 1e-12, 1e6),
+)
+def test_more_reports_more_noise_and_a_larger_delta_never_cost(
+    *, reports: int, local_epsilon: float, delta: float, family: Family, crowd: float, louder: float, laxer: float
 ) -> None:
     curve = curve_of(reports, local_epsilon, family)
-    assert curve.epsilon(min(delta * factor, 0.5)) <= curve.epsilon(delta) * (1 + RELATIVE) + ABSOLUTE
+    epsilon = curve.epsilon(delta)
+    most = epsilon * (1 + RELATIVE) + ABSOLUTE
+    assert curve_of(max(reports + 1, round(reports * crowd)), local_epsilon, family).epsilon(delta) <= most
+    assert curve.epsilon(min(delta * laxer, 0.5)) <= most
+    more = curve_of(reports, min(local_epsilon * louder, 20), family).epsilon(delta)
+    assert epsilon <= more * (1 + RELATIVE) + ABSOLUTE
 
 
 @pytest.mark.slow

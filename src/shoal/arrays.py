@@ -3,8 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Complex", "IntArray"]
+__all__ = ["Array", "BoolArray", "ByteArray", "Complex", "IntArray", "WordArray"]
 
 Array = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+ByteArray = NDArray[np.uint8]
 Complex = NDArray[np.complex128]
 IntArray = NDArray[np.int64]
+WordArray = NDArray[np.uint64]

@@ -41,19 +41,9 @@ class Guaranteed(Protocol):
 
 
 def attack_bound(epsilon: float, delta: float, false_alarms: float) -> float:
-    """Return what one (ε, δ) says of the attacker's success, rounded up.
+    """Return an upper bound of the attacker's success under one (ε, δ), for neighbours in either order.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        A guarantee, for neighbours in either order.
-    false_alarms : float
-        The rate at which the attacker says B of someone whose value is A, α; success is to say B where it is B.
-
-    Examples
-    --------
-    >>> round(attack_bound(1.0, 1e-6, 0.01), 6)
-    0.027184
+    The attacker says B of someone whose value is A at the rate `false_alarms`; success is to say B where it is B.
     """
     if not (epsilon >= 0 and 0 <= delta <= 1):
         raise ParameterError(

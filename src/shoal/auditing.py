@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.amplify import amplify
+from shoal.arrays import Array, IntArray
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
@@ -27,8 +28,6 @@ from shoal.searches import bisect_safe
 __all__ = ["Audit", "Mechanism", "ProtocolAudit", "audit", "audit_protocol", "probability_above", "probability_below"]
 
 Reports = NDArray[Any]
-Labels = NDArray[np.int64]
-
 _LEAST_TRIALS, _MOST_TRIALS = 1000, 10**12
 _BATCH, _BATCH_BYTES = 1 << 16, 1 << 24
 _LISTED = 1 << 12
@@ -252,7 +251,7 @@ class _Grouping:
     """A way to sort reports into a few groups."""
 
     size: int
-    labels: Callable[[Reports], Labels]
+    labels: Callable[[Reports], IntArray]
     words: Callable[[NDArray[np.intp]], str]
 
 
@@ -269,7 +268,7 @@ def _by_support(runs: _Runs) -> _Grouping:
     """Group by which of the two inputs a report supports."""
     first, second = runs.inputs
 
-    def labels(reports: Reports) -> Labels:
+    def labels(reports: Reports) -> IntArray:
         one, two = (runs.mechanism.supports(reports, np.full(len(reports), x)) for x in (first, second))  # type: ignore[attr-defined]
         return np.asarray(one, np.int64) + 2 * np.asarray(two, np.int64)
 
@@ -291,7 +290,7 @@ def _by_report(few: Reports) -> _Grouping | None:
     if len(known) > _LISTED:
         return None
 
-    def labels(reports: Reports) -> Labels:
+    def labels(reports: Reports) -> IntArray:
         keys = _keys(reports)
         positions = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         return np.where(known[positions] == keys, positions, len(known))
@@ -364,7 +363,7 @@ def _features(few: Reports, inputs: tuple[Any, Any]) -> tuple[Callable[[Reports]
     return None, []
 
 
-def _tally(runs: _Runs, groupings: list[_Grouping], trials: int) -> list[NDArray[np.int64]]:
+def _tally(runs: _Runs, groupings: list[_Grouping], trials: int) -> list[IntArray]:
     """Return how often each group was reported on either input."""
     counts = [np.zeros((2, grouping.size), np.int64) for grouping in groupings]
     for side, reports in runs.batches(trials):
@@ -373,7 +372,7 @@ def _tally(runs: _Runs, groupings: list[_Grouping], trials: int) -> list[NDArray
     return counts
 
 
-def _event(order: NDArray[np.int64], cut: NDArray[np.int64], way: int, risk: float) -> NDArray[np.intp]:
+def _event(order: IntArray, cut: IntArray, way: int, risk: float) -> NDArray[np.intp]:
     """Return the groups with the largest ratio: one half of the counts puts them in order, the other says how many."""
     ratio = (order[way] + 0.5) / (order[1 - way] + 0.5)
     ranked = np.argsort(-ratio, kind="stable")
@@ -423,8 +422,6 @@ def _tail(successes: int, trials: int, probability: float, complement: float) ->
     return min(1.0, first * total * (1 + 1e-9))
 
 
-Floats = NDArray[np.float64]
-
 _MESSAGES = 1 << 21
 """About so many messages are in memory at once."""
 
@@ -449,7 +446,7 @@ class ProtocolAudit(Audit):
 
 def audit_protocol(
     mechanism: Bundled | SplitAndMix,
-    inputs: tuple[Any, Any],
+    inputs: tuple[Number, Number],
     people: Number,
     delta: float,
     trials: int,
@@ -512,14 +509,14 @@ class _Rounds:
         """How many messages a person sends."""
         return int(self.mechanism.bundle)
 
-    def statistics(self, side: int, trials: int) -> Floats:
+    def statistics(self, side: int, trials: int) -> Array:
         """Return the statistic of this many rounds in which the one person holds this one of the inputs."""
         size = max(1, _MESSAGES // (self.people * self.bundle))
         starts = range(0, trials, size)
         shown = progress(starts, total=len(starts), label="audit")
         return np.concatenate([self._some(side, min(size, trials - start)) for start in shown])
 
-    def _some(self, side: int, rounds: int) -> Floats:
+    def _some(self, side: int, rounds: int) -> Array:
         mechanism = self.mechanism
         values = np.full((rounds, self.people), self.inputs[0])
         values[:, 0] = self.inputs[side]
@@ -545,7 +542,7 @@ class _Sums(_Rounds):
         """How many messages a person sends."""
         return int(self.mechanism.messages)
 
-    def _some(self, side: int, rounds: int) -> Floats:
+    def _some(self, side: int, rounds: int) -> Array:
         mechanism, (first, second) = self.mechanism, self.inputs
         values = np.full((rounds, self.people), second, np.float64)
         values[:, 0] = self.inputs[side]
@@ -557,7 +554,7 @@ class _Sums(_Rounds):
         return np.asarray(sums if first > second else -sums, np.float64)
 
 
-def _threshold(first: Floats, second: Floats, *, delta: float) -> float:
+def _threshold(first: Array, second: Array, *, delta: float) -> float:
     """Return the least value of the statistic that makes the ratio largest, as far as few runs can tell."""
     ordered = np.sort(first)
     places = np.unique(np.linspace(0, len(ordered) - 1, 400).astype(np.int64))

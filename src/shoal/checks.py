@@ -17,11 +17,13 @@ __all__ = [
     "SMALLEST_DELTA",
     "Number",
     "Numbers",
+    "check_fields",
     "each",
     "known",
     "non_negative",
     "positive",
     "probability",
+    "store",
     "whole",
 ]
 
@@ -117,6 +119,18 @@ def known(choices: tuple[str, ...], **argument: Any) -> str:
         hint = f"; did you mean {near}?" if near else ""
         raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {value!r}{hint}", name)
     return str(value)
+
+
+def store(instance: object, **values: object) -> None:
+    """Set fields of a frozen dataclass, which only its own `__post_init__` may do."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def check_fields(instance: object, check: Callable[..., object], *names: str, **limits: object) -> None:
+    """Set fields of a frozen dataclass to what a check returns: ``check_fields(self, whole, "size", most=64)``."""
+    for name in names:
+        store(instance, **{name: check(**{name: getattr(instance, name)}, **limits)})
 
 
 _ALSO_CALLED = {

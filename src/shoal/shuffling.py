@@ -10,8 +10,8 @@ from operator import or_
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import ByteArray
 from shoal.durable_file import check_output, cleaned_up
 from shoal.errors import ParameterError, StorageError
 from shoal.files.report_file import ReportFile, joined_batches, write_reports
@@ -19,8 +19,6 @@ from shoal.mechanisms.coins import secure_coins
 from shoal.progress import progress
 
 __all__ = ["shuffle", "shuffled_records"]
-
-Rows = NDArray[np.uint8]
 
 _BUCKET_RECORDS = 1 << 22
 _BUCKET_BYTES = 1 << 26
@@ -38,16 +36,8 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
     likely, and no more than a bucket is in memory. The buckets are files in a folder next to the output that is removed
     whatever happens.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        The report files, all of one mechanism over the same categories, and no batch in two of them.
-    output : Path
-        The file to write.
-    bucket_records : int
-        About how many records to hold in memory.
-    again : bool
-        Draw dummies although they were drawn before: if nobody has seen what was written then, or ε may be spent twice.
+    With `again`, dummies are drawn although they were drawn before. If anyone has seen the first result, ε is spent
+    twice.
     """
     check_output(output, paths)
     files = [ReportFile.opened(path) for path in paths]
@@ -105,7 +95,7 @@ def _draw_once(paths: Sequence[Path], *, again: bool) -> None:
 
 
 def shuffled_records(
-    blocks: Iterable[Rows],
+    blocks: Iterable[ByteArray],
     total: int,
     length: int,
     near: Path,
@@ -113,23 +103,7 @@ def shuffled_records(
     *,
     bucket_records: int = _BUCKET_RECORDS,
 ) -> Iterator[bytes]:
-    """Yield records in a uniformly random order, many at once, and hold no more than a bucket in memory.
-
-    Parameters
-    ----------
-    blocks : iterable of Rows
-        The records as rows of bytes.
-    total : int
-        How many there are.
-    length : int
-        The bytes of each.
-    near : Path
-        A file; if there are several buckets, they lie in a folder next to it.
-    stack : ExitStack
-        Removes that folder when it is closed.
-    bucket_records : int
-        About how many records to hold in memory.
-    """
+    """Yield records in a uniformly random order, many at once, and hold no more than a bucket in memory."""
     buckets = max(-(-total // bucket_records), -(-total * length // _BUCKET_BYTES))
     if buckets <= 1:
         rows = np.concatenate([np.empty((0, length), np.uint8), *blocks])
@@ -151,7 +125,7 @@ def shuffled_records(
             yield rows.take(coins.permutation(len(rows)), axis=0).tobytes()
 
 
-def _deal(blocks: Iterable[Rows], paths: Sequence[Path]) -> None:
+def _deal(blocks: Iterable[ByteArray], paths: Sequence[Path]) -> None:
     """Put every record into a bucket, each bucket as likely as any other."""
     coins = secure_coins()
     with ExitStack() as stack:

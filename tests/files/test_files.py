@@ -122,17 +122,8 @@ BAD_NAMES: tuple[Any, ...] = (
 BAD_LENGTHS: tuple[Any, ...] = (None, "1", 1.0, True, [1], {}, 0, -1, 2, 10**30)
 ID = "0123456789abcdef" * 2
 BAD_BATCHES: tuple[Any, ...] = (
-    None,
-    [],
-    ID,
-    [ID[1:]],
-    [ID, ID],
-    [ID.upper()],
-    ["f" + ID[1:], ID],
-    [1],
-    {ID: 1},
-    [ID + "\n"],
-)
+    None, [], ID, [ID[1:]], [ID, ID], [ID.upper()], ["f" + ID[1:], ID], [1], {ID: 1}, [ID + "\n"],
+)  # fmt: skip
 PLAIN = {"names": None, "batches": [ID]}
 NO_HEADERS = (
     b"", b"[]", b"{}", b"3", b"null", b'"names"', b"\xff", b"{", b"nonsense", b"[" * 10**5, b"9" * 10**4, b"[[1]]",

@@ -1,6 +1,5 @@
 """The coins: uniform without bias, different in every process and thread, and never those of a simulation unasked."""
 
-import multiprocessing
 import os
 import threading
 from collections import Counter
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shoal import RandomizedResponse, Simulation
+from shoal import Simulation
 from shoal.mechanisms import coins, kinds
 from shoal.mechanisms.coins import Coins, secure_coins
 
@@ -124,20 +123,6 @@ def test_a_simulation_is_never_used_by_default(name: str, monkeypatch: pytest.Mo
     assert not np.array_equal(first, second)
 
 
-def test_numpy_seeds_change_nothing() -> None:
-    made = RandomizedResponse(categories=1000, local_epsilon=0.1)
-    found = []
-    for _ in range(2):
-        np.random.seed(1)  # noqa: NPY002
-        found.append(made.randomize(np.zeros(1000, np.int64)))
-    assert not np.array_equal(found[0], found[1])
-
-
-def _child(pipe: Any) -> None:
-    pipe.send(secure_coins().words(4).tolist())
-    pipe.close()
-
-
 def test_a_child_tosses_other_coins() -> None:
     secure_coins().words(3)
     seen = []
@@ -153,20 +138,6 @@ def test_a_child_tosses_other_coins() -> None:
         os.close(writer)
     seen.append(secure_coins().words(4).tobytes())
     assert len(set(seen)) == 4
-
-
-def test_a_forked_worker_tosses_other_coins() -> None:
-    context = multiprocessing.get_context("fork")
-    secure_coins().words(1)
-    seen = []
-    for _ in range(2):
-        receiver, sender = context.Pipe(duplex=False)
-        worker = context.Process(target=_child, args=(sender,))
-        worker.start()
-        seen.append(tuple(receiver.recv()))
-        worker.join()
-    seen.append(tuple(secure_coins().words(4).tolist()))
-    assert len(set(seen)) == 3
 
 
 def test_threads_toss_different_coins() -> None:

@@ -4,7 +4,6 @@ import itertools
 import math
 import pickle
 from fractions import Fraction
-from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -12,71 +11,22 @@ import pytest
 from flint import arb, ctx, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from shoal import ParameterError, Simulation
-from shoal.mechanisms import SubsetSelection, UnaryEncoding, kinds, mechanism_of
+from shoal.mechanisms import UnaryEncoding, kinds, mechanism_of
 from shoal.mechanisms.categorical import Categorical, Indexed
 from shoal.mechanisms.coins import WHOLE, Coins
 from shoal.mechanisms.packed_bits import _patterns, bits_at, check_spare, column_sums, independent_bytes, random_sets
 from tests.exhaustive import representative
+from tests.oracles.reports import matrix_of, outputs_of, row_of, schemas
 
 MECHANISMS: dict[str, type[Categorical]] = kinds("categories", within=("categories", "local_epsilon"))
 
 _UNARY = ("rappor", "unary-encoding")
+_GIVEN = "categories local_epsilon"
 _FALSE_ALARM = 1e-9
 """Of each chi-square test; there are fewer than 1000 here."""
-
-Distribution = dict[Any, Fraction]
-
-
-def outputs(made: Categorical) -> list[Any]:
-    """List every report there is."""
-    if isinstance(made, Indexed):
-        return list(range(made.outputs))
-    if isinstance(made, SubsetSelection):
-        return list(combinations(range(made.categories), made.subset_size))
-    return list(product((0, 1), repeat=made.categories))
-
-
-def distribution(made: Categorical, value: int) -> Distribution:
-    """Return the probability of every report, from the integers alone and what supports what."""
-    every = outputs(made)
-    if isinstance(made, UnaryEncoding):
-        other = Fraction(made.flip, made.resolution)
-        own = 1 - other if made.symmetric else Fraction(1, 2)
-        probabilities = [own if place == value else other for place in range(made.categories)]
-        return {
-            y: Fraction(math.prod(p if bit else 1 - p for bit, p in zip(y, probabilities, strict=True))) for y in every
-        }
-    if isinstance(made, SubsetSelection):
-        supported = [value in y for y in every]
-    else:
-        supported = made.supports(np.arange(len(every)), np.full(len(every), value)).tolist()
-    truth = Fraction(made.truth, WHOLE)  # type: ignore[attr-defined]
-    base, extra = (1 - truth) / len(every), truth / sum(supported)
-    return {y: base + extra if inside else base for y, inside in zip(every, supported, strict=True)}
-
-
-def _listed(made: SubsetSelection, reports: np.ndarray[Any, Any]) -> Any:
-    """Return the members of sets, also of those that are a bit for each category."""
-    if reports.shape[1] == made.subset_size and reports.dtype != np.uint8:
-        return reports
-    bits = np.unpackbits(reports, axis=1, bitorder="little")
-    assert not bits[:, made.categories :].any()
-    return np.nonzero(bits)[1].reshape(len(reports), made.subset_size)
-
-
-def keys(made: Categorical, reports: np.ndarray[Any, Any]) -> list[Any]:
-    """Return reports as `outputs` lists them."""
-    if isinstance(made, Indexed):
-        return list(reports.tolist())
-    if isinstance(made, SubsetSelection):
-        return [tuple(row) for row in _listed(made, reports).tolist()]
-    bits = np.unpackbits(reports, axis=1, bitorder="little")
-    assert not bits[:, made.categories :].any()
-    return [tuple(row) for row in bits[:, : made.categories].tolist()]
 
 
 def logarithm(ratio: Fraction) -> Any:
@@ -112,9 +62,9 @@ def test_all_probabilities_of_small_mechanisms(name: str, categories: int, asked
         smaller = {"local-hashing": {"buckets": 7}, "private-independent-rappor": {"order": 7, "window": 2}}
         other = {"order": 5, "dimension": 3, "blocks": 1}
         made = MECHANISMS[name](categories=categories, local_epsilon=asked, **smaller.get(name, other))
-    distributions = [distribution(made, value) for value in range(categories)]
-    assert all(sum(each.values()) == 1 for each in distributions)
-    columns = [[each[y] for each in distributions] for y in distributions[0]]
+    matrix = matrix_of(made)
+    assert all(sum(row) == 1 for row in matrix)
+    columns = list(zip(*matrix, strict=True))
     assert min(map(min, columns)) > 0
     ratio = max(max(column) / min(column) for column in columns)
     assert ratio == ratio_of(made)
@@ -145,18 +95,6 @@ def test_the_integers_keep_the_promise(name: str, categories: int, asked: float)
             assert logarithm(1 + Fraction(design.outputs, design.supporting) * Fraction(more, WHOLE - more)) > arb(
                 asked
             )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(MECHANISMS) - {*_UNARY, "subset-selection"}))
-@pytest.mark.parametrize("categories", [2, 3, 31, 32, 33, 300, 1000])
-@pytest.mark.parametrize("asked", [0.5, 3.0, 7.0])
-def test_every_category_is_supported_as_often(name: str, categories: int, asked: float) -> None:
-    made = MECHANISMS[name](categories=categories, local_epsilon=asked)
-    assert isinstance(made, Indexed)
-    every = np.arange(made.outputs)
-    for value in {0, categories // 2, categories - 1}:
-        assert np.count_nonzero(made.supports(every, np.full(len(every), value))) == made.design.supporting
 
 
 @settings(deadline=None, max_examples=60)
@@ -194,13 +132,12 @@ def test_a_schema_keeps_the_coins_where_their_number_changes(symmetric: bool) ->
 
 def chi_square(made: Categorical, value: int, reports: int, seed: int) -> float:
     """Return the probability of a worse fit, groups of rare reports taken together."""
-    expected = distribution(made, value)
+    places = {row.tobytes(): place for place, row in enumerate(made.to_rows(outputs_of(made)))}
     drawn = made.randomize(np.full(reports, value), simulation=Simulation(seed=seed))
-    counts = dict.fromkeys(expected, 0)
-    for key in keys(made, drawn):
-        counts[key] += 1  # a report that does not exist is a KeyError
-    means = np.array([float(probability) for probability in expected.values()]) * reports
-    seen = np.array(list(counts.values()))
+    seen = np.zeros(len(places))
+    for row in made.to_rows(drawn):
+        seen[places[row.tobytes()]] += 1  # a report that does not exist is a KeyError
+    means = np.array([float(probability) for probability in row_of(made, value)]) * reports
     order = np.argsort(-means, kind="stable")  # not by the counts: they must not choose their group
     rest = means[order][::-1].cumsum()[::-1]
     groups = np.minimum(((reports - rest) // 10).astype(np.int64), (reports - 10) // 10)
@@ -213,51 +150,18 @@ _SAMPLED: list[dict[str, Any]] = [
     *({"mechanism": name, "categories": 2, "local_epsilon": 1} for name in MECHANISMS),
     *({"mechanism": name, "categories": 3, "local_epsilon": 0.2} for name in MECHANISMS),
     *({"mechanism": name, "categories": 9, "local_epsilon": 2} for name in MECHANISMS),
-    {"mechanism": "randomized-response", "categories": 1000, "local_epsilon": 4},
-    *({"mechanism": "hadamard-response", "categories": 33, "local_epsilon": 3, "blocks": b} for b in (1, 2, 8, 32)),
-    *({"mechanism": "recursive-hadamard-response", "categories": 33, "local_epsilon": 3, "blocks": b} for b in (1, 4)),
-    *(
-        {
-            "mechanism": "projective-geometry-response",
-            "categories": k,
-            "local_epsilon": e,
-            "order": q,
-            "dimension": t,
-            "blocks": h,
-        }
-        for k, e, q, t, h in (
-            (31, 3, 2, 5, 1),
-            (13, 8, 3, 3, 1),
-            (57, 4, 7, 3, 1),
-            (20, 3, 3, 2, 5),
-            (50, 2, 3, 3, 4),
-            (100, 9, 5, 4, 1),
-        )
-    ),
-    *(
-        {"mechanism": "private-independent-rappor", "categories": k, "local_epsilon": e, "order": q, "window": m}
-        for k, e, q, m in ((30, 3, 5, 2), (30, 8, 7, 3), (11, 1, 11, 10), (12, 9, 11, 4))
-    ),
-    *(
-        {"mechanism": "local-hashing", "categories": k, "local_epsilon": e, "buckets": g}
-        for k, e, g in ((30, 3, 5), (8, 8, 2), (13, 9, 13), (14, 2, 13))
-    ),
-    *(
-        {"mechanism": "subset-selection", "categories": k, "local_epsilon": e, "size": d}
-        for k, e, d in (
-            (8, 1, 3),
-            (8, 9, 7),
-            (20, 4, 17),
-            (18, 9, 17),
-            (18, 0.1, 17),
-            (19, 9, 18),
-            (19, 2, 16),
-            (40, 3, 2),
-        )
-    ),
-    *({"mechanism": name, "categories": k, "local_epsilon": 3} for name in _UNARY for k in (7, 8, 10)),
-    *({"mechanism": name, "categories": 4, "local_epsilon": 12} for name in _UNARY),
-]
+    *schemas("randomized-response", _GIVEN, (1000, 4)),
+    *schemas("hadamard-response", f"{_GIVEN} blocks", (33, 3, 1), (33, 3, 2), (33, 3, 8), (33, 3, 32)),
+    *schemas("recursive-hadamard-response", f"{_GIVEN} blocks", (33, 3, 1), (33, 3, 4)),
+    *schemas("projective-geometry-response", f"{_GIVEN} order dimension blocks", (31, 3, 2, 5, 1), (13, 8, 3, 3, 1),
+             (57, 4, 7, 3, 1), (20, 3, 3, 2, 5), (50, 2, 3, 3, 4), (100, 9, 5, 4, 1)),
+    *schemas("private-independent-rappor", f"{_GIVEN} order window", (30, 3, 5, 2), (30, 8, 7, 3), (11, 1, 11, 10),
+             (12, 9, 11, 4)),
+    *schemas("local-hashing", f"{_GIVEN} buckets", (30, 3, 5), (8, 8, 2), (13, 9, 13), (14, 2, 13)),
+    *schemas("subset-selection", f"{_GIVEN} size", (8, 1, 3), (8, 9, 7), (20, 4, 17), (18, 9, 17), (18, 0.1, 17),
+             (19, 9, 18), (19, 2, 16), (40, 3, 2)),
+    *(schema for name in _UNARY for schema in schemas(name, _GIVEN, (7, 3), (8, 3), (10, 3), (4, 12))),
+]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -300,47 +204,6 @@ def test_reports_after_one_another_are_independent(name: str) -> None:
     held = (held - held.mean()) / held.std()
     for lag in (1, 2, 8, 64, 4096, 8192):
         assert abs(held[lag:] @ held[:-lag]) < 7 * math.sqrt(reports - lag)
-
-
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_the_variance_is_that_of_the_exact_distribution(name: str) -> None:
-    """Sum over all reports instead of using the formula: the variance of one report's share of the estimate."""
-    for categories, local_epsilon in ((2, 1.0), (3, 0.5), (7, 2.0)):
-        made = MECHANISMS[name](categories=categories, local_epsilon=local_epsilon)
-        frequencies = np.arange(categories) / (categories * (categories - 1) / 2)  # the first is 0
-        moments = made.moments
-        exact = np.zeros(categories)
-        for value in range(categories):
-            rows, probabilities = exact_distribution(made, value)
-            held = np.array([block_of(made, row) for row in rows])
-            score = (supports_table(made, rows) - moments.overlap * held) / moments.scale
-            mean = probabilities @ score
-            np.testing.assert_allclose(mean - moments.base / moments.scale, np.arange(categories) == value, atol=1e-9)
-            exact += frequencies[value] * (probabilities @ (score - mean) ** 2)
-        np.testing.assert_allclose(made.variance(frequencies, reports=10) * 10, exact, rtol=1e-9)
-        np.testing.assert_allclose(made.variance(frequencies, reports=10), 10 * made.variance(frequencies, reports=100))
-
-
-def exact_distribution(made: Categorical, value: int) -> tuple[Any, NDArray[np.float64]]:
-    found, rows = distribution(made, value), np.array(outputs(made))
-    if isinstance(made, UnaryEncoding):
-        rows = np.packbits(rows.astype(np.uint8), axis=1, bitorder="little")
-    if isinstance(made, SubsetSelection) and made.blank.dtype == np.uint8:
-        bits = (rows[:, :, None] == np.arange(made.categories)).any(axis=1)
-        rows = np.packbits(bits, axis=1, bitorder="little")
-    return rows, np.array([float(probability) for probability in found.values()])
-
-
-def supports_table(made: Categorical, rows: Any) -> NDArray[np.float64]:
-    return made.supports(rows[:, None], np.arange(made.categories)[None, :]).astype(np.float64)
-
-
-def block_of(made: Categorical, row: Any) -> NDArray[np.bool_]:
-    """Return for each category whether the report lies in its block."""
-    design = getattr(made, "design", None)
-    if design is None or design.blocks == 1:
-        return np.ones(made.categories, np.bool_)
-    return np.asarray(np.arange(made.categories) % design.blocks == int(row) // (design.outputs // design.blocks))
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -437,13 +300,6 @@ def test_a_tie_is_decided_by_all_digits(position: int) -> None:
     start = [index | index << 16 | index << 32 | index << 48, (key % (1 << 56)) << 8]
     assert independent_bytes(probability, 1, _Scripted(*start, *_words(rest))).tolist() == [position + 1]
     assert independent_bytes(probability, 1, _Scripted(*start, *_words(rest - 1))).tolist() == [position]
-
-
-def test_bits_are_set_as_often_as_they_should() -> None:
-    probability = int(0.1 * WHOLE)
-    bits = np.unpackbits(independent_bytes(probability, 1 << 20, Simulation(seed=2)))
-    deviation = math.sqrt(bits.size * 0.09)
-    assert abs(int(bits.sum()) - bits.size * 0.1) < 6.2 * deviation  # fails once in 10⁹
 
 
 @pytest.mark.parametrize("probability", [0, 1, WHOLE // 2, WHOLE - 1])

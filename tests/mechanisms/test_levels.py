@@ -146,16 +146,6 @@ def test_values_are_checked_and_rounded_without_bias() -> None:
     assert set(drawn.tolist()) == {2, 3} and abs(drawn.mean() - 2.3) < 5 * 0.0023
 
 
-def test_results_show_themselves() -> None:
-    found = _run(_DUMMIES, np.linspace(-1, 3, 5000), 1)
-    assert "median" in repr(found) and "<svg" in found._repr_html_()
-    assert list(found.to_frame().columns) == ["level", "frequency", "at_or_below", "lower", "upper"]
-    facts = found.to_dict()
-    assert facts["sum"]["lower"] < 5000 < facts["sum"]["upper"] and set(facts["quantiles"]) == {"0.25", "0.5", "0.75"}
-    assert found.mean.value == found.sum.value / 5000
-    assert found.plot() is not None
-
-
 @pytest.mark.slow
 def test_the_largest_confidence_below_one_has_an_interval() -> None:
     most = 1 - 2.0**-53

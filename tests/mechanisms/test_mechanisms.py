@@ -20,6 +20,7 @@ from shoal.mechanisms import UnaryEncoding, kinds, mechanism_of
 from shoal.mechanisms.categorical import Categorical
 from shoal.mechanisms.mechanism import Counts
 from tests.exhaustive import amount, representative
+from tests.oracles.reports import schemas
 
 MECHANISMS: dict[str, type[Categorical]] = kinds("categories", within=("categories", "local_epsilon"))
 
@@ -79,24 +80,6 @@ def test_estimates_are_unbiased_with_the_stated_variance(name: str, categories: 
     assert all((e.lower <= e.upper).all() and (e.lower >= 0).all() and (e.upper <= 1).all() for e in found)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_intervals_cover_every_category(name: str) -> None:
-    """All of 9 categories in 400 runs: 95 % of the intervals hold the truth, or 97.5 % where they begin at 0."""
-    runs, reports, categories = 400, 2000, 9
-    made = made_of(name, categories, 1.5)
-    values = people(categories, reports)
-    truth = np.bincount(values, minlength=categories) / reports
-    drawn = made.randomize(np.tile(values, runs), simulation=Simulation(seed=99))
-    found = [made.estimate(made.aggregate(part)) for part in np.split(drawn, runs)]
-    held = np.sum([(e.lower <= truth) & (truth <= e.upper) for e in found], axis=0)
-    assert (binom.cdf(held, runs, 0.95) > _FALSE_ALARM).all()
-    # Whole reports make an interval a little wider: by less than 1 % of all runs where so many are counted.
-    assert (binom.sf(held - 1, runs, 0.985) > _FALSE_ALARM).all()
-    assert binom.sf(held[0] - 1, runs, 0.96) > _FALSE_ALARM
-    assert found[0].confidence == 0.95
-
-
 def supported_by_hand(made: Categorical, reports: NDArray[Any]) -> NDArray[np.int64]:
     every = np.arange(made.categories)
     return np.asarray(made.supports(reports[:, None], every[None, :]).sum(axis=0))
@@ -119,51 +102,23 @@ def test_fast_decoding_counts_what_supports(name: str, categories: int, local_ep
     assert plain.shape == (categories,)
 
 
-_DESIGNS: list[dict[str, Any]] = [
-    *(
-        {"mechanism": name, "categories": k, "local_epsilon": 1, "blocks": b}
-        for name in ("hadamard-response", "recursive-hadamard-response")
-        for k, b in ((2, 1), (3, 2), (5, 4), (17, 16), (31, 8), (32, 16), (33, 2), (33, 32))
-    ),
-    *(
-        {
-            "mechanism": "projective-geometry-response",
-            "categories": k,
-            "local_epsilon": 1,
-            "order": q,
-            "dimension": t,
-            "blocks": h,
-        }
-        for k, q, t, h in (
-            (2, 2, 2, 1),
-            (3, 2, 2, 1),
-            (5, 2, 2, 3),
-            (31, 2, 5, 1),
-            (33, 5, 3, 2),
-            (100, 3, 3, 10),
-            (57, 7, 3, 1),
-            (40, 3, 4, 1),
-        )
-    ),
-    *(
-        {"mechanism": "private-independent-rappor", "categories": k, "local_epsilon": 1, "order": q, "window": m}
-        for k, q, m in ((2, 2, 1), (3, 2, 1), (5, 5, 4), (17, 3, 2), (31, 7, 3), (33, 11, 10), (125, 5, 2))
-    ),
-    *(
-        {"mechanism": "local-hashing", "categories": k, "local_epsilon": 1, "buckets": g}
-        for k, g in ((2, 2), (3, 2), (5, 5), (17, 2), (31, 31), (32, 31), (33, 3))
-    ),
-    *(
-        {"mechanism": "subset-selection", "categories": k, "local_epsilon": 1, "size": d}
-        for k, d in ((2, 1), (3, 2), (17, 16), (33, 17), (33, 32))
-    ),
-]
+_BLOCKS = ((2, 1), (3, 2), (5, 4), (17, 16), (31, 8), (32, 16), (33, 2), (33, 32))
+_DESIGNS = [
+    *schemas("hadamard-response", "categories blocks", *_BLOCKS),
+    *schemas("recursive-hadamard-response", "categories blocks", *_BLOCKS),
+    *schemas("projective-geometry-response", "categories order dimension blocks", (2, 2, 2, 1), (3, 2, 2, 1),
+             (5, 2, 2, 3), (31, 2, 5, 1), (33, 5, 3, 2), (100, 3, 3, 10), (57, 7, 3, 1), (40, 3, 4, 1)),
+    *schemas("private-independent-rappor", "categories order window", (2, 2, 1), (3, 2, 1), (5, 5, 4), (17, 3, 2),
+             (31, 7, 3), (33, 11, 10), (125, 5, 2)),
+    *schemas("local-hashing", "categories buckets", (2, 2), (3, 2), (5, 5), (17, 2), (31, 31), (32, 31), (33, 3)),
+    *schemas("subset-selection", "categories size", (2, 1), (3, 2), (17, 16), (33, 17), (33, 32)),
+]  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", _DESIGNS, ids=lambda schema: "-".join(str(value) for value in schema.values()))
 def test_designs_that_are_given(schema: dict[str, Any]) -> None:
-    made = mechanism_of({"version": 1, **schema})
+    made = mechanism_of({"version": 1, "local_epsilon": 1, **schema})
     values = np.arange(400) % made.categories
     drawn = made.randomize(values, simulation=Simulation(seed=1))
     counts = made.aggregate(drawn)
@@ -236,6 +191,8 @@ _SCHEMA = {"mechanism": "randomized-response", "version": 1, "categories": 3, "l
         sealed(b"\xff\xfe", 3, numbers(1, 1, 1)),
         sealed(_SCHEMA, 3, numbers(1, 1, 1), length=1 << 31),
         sealed(_SCHEMA, 3, numbers(1, 1, 1), length=3),
+        sealed(json.dumps(_SCHEMA).replace("{", '{"local_epsilon": 9.0, ').encode(), 3, numbers(1, 1, 1)),
+        sealed({**_SCHEMA, "mechanism": "laplace", "lower": "0"}, 3, numbers(1, 1, 1)),
         sealed([1, 2], 3, numbers(1, 1, 1)),
         sealed({"mechanism": "no such thing"}, 3, numbers(1, 1, 1)),
         sealed({**_SCHEMA, "categories": "many"}, 3, numbers(1, 1, 1)),
@@ -250,8 +207,9 @@ _SCHEMA = {"mechanism": "randomized-response", "version": 1, "categories": 3, "l
         sealed({**_SCHEMA, "mechanism": "unary-encoding"}, 3, numbers(4, 0, 0)),
     ],
     ids=[
-        "no json", "no text", "long schema", "short schema", "list", "unknown", "categories", "colour", "few cells",
-        "many cells", "odd bytes", "negative cell", "negative reports", "other sum", "set sizes", "too many bits",
+        "no json", "no text", "long schema", "short schema", "twice", "lower", "list", "unknown", "categories",
+        "colour", "few cells", "many cells", "odd bytes", "negative cell", "negative reports", "other sum", "set sizes",
+        "too many bits",
     ],
 )  # fmt: skip
 def test_count_states_that_lie_are_refused(data: bytes) -> None:

@@ -6,11 +6,8 @@ if the code is right; there are fewer than 60 of them.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import struct
-import zlib
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -18,18 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb, ctx
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from shoal.errors import FileError, ParameterError
+from shoal.errors import ParameterError
 from shoal.mechanisms.coins import Coins, Simulation
 from shoal.mechanisms.gaussian import Gaussian
 from shoal.mechanisms.integer_noise import Grid, Noise, gaussian_noise, laplace_noise
 from shoal.mechanisms.laplace import Laplace
 from shoal.mechanisms.mean import MeanMechanism
-from shoal.mechanisms.mechanism import Counts
 from shoal.mechanisms.number_range import NumberRange
 from shoal.mechanisms.one_bit_mean import OneBitMean
 from shoal.mechanisms.randomized_response import RandomizedResponse
@@ -349,93 +343,6 @@ def test_secure_coins_are_the_default() -> None:
 # The wire
 
 
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_reports_there_and_back(data: st.DataObject) -> None:
-    mechanism = data.draw(st.sampled_from(MECHANISMS))
-    reports = data.draw(st.lists(st.integers(0, mechanism.outputs - 1), max_size=40))
-    sent = mechanism.to_bytes(reports)
-    assert len(sent) == len(reports) * mechanism.bytes_per_report
-    assert mechanism.from_bytes(sent).tolist() == reports
-    counts = mechanism.aggregate(mechanism.from_bytes(sent))
-    assert counts.values.tolist() == np.bincount(np.array(reports, int), minlength=mechanism.outputs).tolist()
-    assert Counts.from_bytes(counts.to_bytes()) == counts
-
-
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_bad_bytes_are_refused_or_read_back(data: st.DataObject) -> None:
-    mechanism = data.draw(st.sampled_from(MECHANISMS))
-    noise = data.draw(st.binary(max_size=9))
-    with contextlib.suppress(ParameterError):
-        assert mechanism.to_bytes(mechanism.from_bytes(noise)) == noise
-    whole = bytearray(mechanism.aggregate([0, 1]).to_bytes())
-    place = data.draw(st.integers(0, len(whole) - 1))
-    whole[place] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(FileError):
-        Counts.from_bytes(bytes(whole))
-    with pytest.raises(FileError):
-        Counts.from_bytes(bytes(whole[:place]))
-
-
-def sealed(schema: Any, reports: int, values: bytes) -> bytes:
-    """Return a count state with a right checksum, whatever it says."""
-    text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
-    body = struct.pack("<Iq", len(text), reports) + text + values
-    return b"shoal counts 1\n" + body + struct.pack("<I", zlib.crc32(body))
-
-
-GOOD = {"mechanism": "one-bit-mean", "version": 1, "local_epsilon": 1.0, "lower": 0.0, "upper": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("schema", "reports", "values", "message"),
-    [
-        (GOOD, 3, struct.pack("<qq", 1, 1), "says 3 reports"),
-        (GOOD, 0, struct.pack("<qq", -1, 1), "counts say otherwise"),
-        (GOOD, 2, struct.pack("<qqq", 1, 1, 0), "24 bytes of counts"),
-        (GOOD, 2, struct.pack("<qq", 1, 1)[:-1], "15 bytes of counts"),
-        (GOOD | {"mechanism": "laplace", "version": 1}, 2, struct.pack("<qq", 1, 1), "16 bytes of counts"),
-        (GOOD | {"mechanism": "randomised", "version": 1}, 2, b"", "must be one of"),
-        (GOOD | {"size": 3}, 2, b"", "one-bit-mean has the parameters lower, upper, local_epsilon, got"),
-        (GOOD | {"local_epsilon": -1}, 2, b"", "local_epsilon must be greater than 0"),
-        (GOOD | {"lower": "0"}, 2, b"", "lower must be a finite number"),
-        ([1], 2, b"", "a schema names a mechanism"),
-        (b"{", 2, b"", "does not say which mechanism"),
-        (b"\xff", 2, b"", "does not say which mechanism"),
-        (
-            json.dumps(GOOD).replace("{", '{"local_epsilon": 9.0, ').encode(),
-            2,
-            struct.pack("<qq", 1, 1),
-            "does not say",
-        ),
-    ],
-)
-def test_foreign_states(schema: Any, reports: int, values: bytes, message: str) -> None:
-    with pytest.raises(FileError, match=message):
-        Counts.from_bytes(sealed(schema, reports, values))
-    good = Counts.from_bytes(sealed(GOOD, 2, struct.pack("<qq", 1, 1)))
-    assert good == OneBitMean(local_epsilon=1.0).aggregate([0, 1])
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-def test_states_add(mechanism: MeanMechanism) -> None:
-    reports = mechanism.randomize(people(mechanism, 3000), simulation=Simulation(seed=6))
-    parts = [mechanism.aggregate(part) for part in np.split(reports, [10, 1700])]
-    assert sum(parts) == parts[0] + parts[1] + parts[2] == mechanism.aggregate(reports)
-    other = Laplace(local_epsilon=7.0)
-    with pytest.raises(ParameterError, match="don't add"):
-        parts[0] + other.aggregate([1])
-    with pytest.raises(ParameterError, match="these counts are not of"):
-        mechanism.estimate(other.aggregate([1]))
-    with pytest.raises(ParameterError, match="no reports"):
-        mechanism.estimate(mechanism.aggregate([]))
-    assert parts[0] != other
-    assert "reports" in repr(parts[0])
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_schema(mechanism: MeanMechanism) -> None:
     schema = json.loads(json.dumps(mechanism.to_dict()))
@@ -465,16 +372,6 @@ def test_bad_values(values: Any, message: str) -> None:
     for mechanism in (Laplace(local_epsilon=1.0), Gaussian(sigma=1.0), OneBitMean(local_epsilon=1.0)):
         with pytest.raises(ParameterError, match=message):
             mechanism.randomize(values)
-
-
-@pytest.mark.parametrize("reports", [[2], [-1], [0.5], [[0]], ["0"]])
-def test_bad_reports(reports: Any) -> None:
-    with pytest.raises(ParameterError, match="reports"):
-        OneBitMean(local_epsilon=1.0).aggregate(reports)
-    with pytest.raises(ParameterError, match=r"reports\[1\] is 9"):
-        OneBitMean(local_epsilon=1.0).from_bytes(b"\x01\x09")
-    with pytest.raises(ParameterError, match="cut off"):
-        Laplace(local_epsilon=1.0).from_bytes(b"\x01\x01\x01")
 
 
 @pytest.mark.parametrize(
@@ -550,16 +447,6 @@ def test_the_integers_shuffled_are_below_the_blanket_of_one_report(local_epsilon
         found = float(sum(max(a - factor * b, Fraction(0)) for a, b in zip(one, two, strict=True)) / (1 << noise.bits))
         exact = -math.expm1(-(1 - share) * local_epsilon / 2)
         assert exact * (1 - 1e-2) <= found <= exact * (1 + 1e-12)
-
-
-@pytest.mark.slow
-def test_a_mean_shows_itself() -> None:
-    mechanism = Laplace(local_epsilon=2, lower=0, upper=120)
-    found = mechanism.estimate(mechanism.aggregate(mechanism.randomize([30.0] * 500, simulation=Simulation(seed=3))))
-    assert found.to_frame()["mean"].tolist() == [found.mean]
-    assert found.plot().get_xlim() == (0, 120)
-    with pytest.raises(ParameterError, match="savefig"):
-        found.plot("mean.png")
 
 
 @pytest.mark.parametrize("steps", [1, 4095, 8191, 8192, 1 << 20])

@@ -283,14 +283,6 @@ def test_counts_of_different_people_are_refused() -> None:
         tree.estimate((*one[:2], other[2]))
 
 
-def test_results_show_themselves() -> None:
-    found = _run(_TREES[0], np.linspace(-1, 3, 5000), 1)
-    assert "median" in repr(found) and "<svg" in found._repr_html_() and found.plot() is not None
-    assert list(found.to_frame().columns) == ["edge", "below", "lower", "upper", "standard_error"]
-    facts = found.to_dict()
-    assert facts["leaves"] == 64 and len(facts["protocols"]) == 3 and set(facts["quantiles"]) == {"0.25", "0.5", "0.75"}
-
-
 @pytest.mark.slow
 def test_a_delta_next_to_no_double_has_no_covers_and_says_so() -> None:
     with pytest.raises(UnreachableError, match=r"20,000 people are too few .* delta=1e-300; .* or delta"):

@@ -130,7 +130,6 @@ def test_the_composed_epsilon_is_that_of_as_many_pairs() -> None:
     assert pair.delta(0.4) == plan.of_round.delta(0.4)
     assert plan.curve.epsilon(1e-6) == shoal.compose([plan.of_round] * 5).epsilon(1e-6) <= 1
     assert Hunt(people=10**6, order=5557).curve.epsilon(1e-6) > 1  # two primes further
-    assert hunt(people=1_000_000, epsilon=1, covers=0.2).order == 1103
     proof = plan.curve.certify(delta=1e-6)
     assert proof.verify()
     assert proof.epsilon == pytest.approx(plan.curve.epsilon(1e-6), rel=1e-3)
@@ -238,27 +237,6 @@ def test_the_error_is_that_of_the_formula() -> None:
     empty = np.delete(np.array(errors), [0, 17, 2500, 3600], axis=1)
     assert 0.95 < empty.std() / plan.error(20_000, 5000) < 1.05
     assert plan.error(20_000, 5000) == pytest.approx(math.sqrt(30_000 / 211), rel=0.01)
-
-
-def _bias(uniform: bool) -> float:
-    """Return the mean error of empty prefixes of a short list if half of the people are unlisted, in deviations."""
-    plan = Hunt(people=20_000, order=211)
-    made, coins = plan.of_list(200), shoal.Simulation(seed=7)
-    held = np.repeat([0, 5], 10_000)
-    means = []
-    for _ in range(30):
-        bundles = made.randomize(held, simulation=coins)
-        if uniform:  # the fault: whoever has nothing to say sends anything
-            bundles[:10_000, 0] = coins.below(made.design.outputs, 10_000)
-        estimate = made.estimate_messages(bundles)
-        means.append(20_000 * np.delete(estimate.frequencies[1:], 4).mean())
-    return float(np.mean(means) / (np.std(means, ddof=1) / math.sqrt(30)))
-
-
-def test_people_without_a_listed_value_add_to_no_estimate_and_uniform_messages_would() -> None:
-    """A right estimate is beyond 5 deviations once in 30,000 (Student's t, 29 degrees)."""
-    assert abs(_bias(uniform=False)) < 5
-    assert _bias(uniform=True) > 50
 
 
 @pytest.mark.slow
@@ -389,7 +367,7 @@ def test_numbers_are_kept() -> None:
 )
 def test_what_is_no_string_is_refused(code: str, values: list[object], told: str) -> None:
     with pytest.raises(shoal.ParameterError, match=told):
-        CodedStrings(24, code).numbers(values)
+        CodedStrings(24, code).numbers(values)  # type: ignore[arg-type]
 
 
 def test_names_are_for_hashes_only() -> None:

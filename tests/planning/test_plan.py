@@ -69,19 +69,13 @@ def test_brute_force_leaves_nothing_out_that_the_library_would_take(setting: Set
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", [*FORCED, *EXTREME])
-def test_every_choice_has_the_guarantee(setting: Setting) -> None:
-    _, reports, epsilon, delta = setting
-    for choice in planned(*setting).choices:
+def test_every_choice_has_the_guarantee_and_the_error_of_the_closed_form(setting: Setting) -> None:
+    categories, reports, epsilon, delta = setting
+    plan = planned(*setting)
+    for choice in plan.choices:
         assert shoal.amplify(choice.mechanism, reports=reports).delta(epsilon) <= delta
         assert choice.epsilon <= epsilon and choice.delta == delta
         assert choice.curve.reports == reports and choice.curve.local_epsilon == choice.mechanism.local_epsilon
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", [*FORCED, *EXTREME])
-def test_errors_are_those_of_the_closed_form(setting: Setting) -> None:
-    categories, reports, epsilon, _ = setting
-    plan = planned(*setting)
     assert {type(choice.mechanism) for choice in plan.choices} == set(MECHANISMS.values()) - {shoal.Rappor}
     assert plan.mechanism is plan.best.mechanism is plan.choices[0].mechanism
     for choice in plan.choices:
@@ -111,17 +105,6 @@ def test_error_of_a_rare_category() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_question_has_the_same_plan() -> None:
-    """Nothing in it comes from a clock."""
-    first, second = (shoal.plan(categories=10, reports=1_000, epsilon=1) for _ in range(2))
-    assert first is not second
-    assert first.best.decoding_seconds > 0
-    assert first == second
-    assert first.to_dict() == second.to_dict()
-    assert "seconds" not in json.dumps(first.to_dict())
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("setting", FORCED)
 def test_schema_and_json(setting: Setting) -> None:
     plan = planned(*setting)
@@ -137,15 +120,6 @@ def test_schema_and_json(setting: Setting) -> None:
         assert told["error"] == choice.error
     assert repr(plan.mechanism) in repr(plan)
     assert plan.mechanism.name in plan._repr_html_()
-
-
-def test_winner_runs() -> None:
-    plan = planned(*FORCED[1])
-    values = np.repeat(np.arange(10), 100)
-    found = plan.mechanism.randomize(values, simulation=shoal.Simulation(seed=11))
-    estimate = plan.mechanism.estimate(plan.mechanism.aggregate(found))
-    error = math.sqrt(np.square(estimate.frequencies - 0.1).sum())
-    assert 0.2 * plan.best.error < error < 3 * plan.best.error
 
 
 @pytest.mark.slow
@@ -220,7 +194,8 @@ def test_many_rounds_keep_the_target_together() -> None:
     assert (facts["rounds"], facts["spent"]) == (20, 0.0)
     assert facts["choices"][0]["average_error"] == plan.best.average_error
     assert "20 rounds" in repr(plan)
-    assert plan == shoal.plan(**setting)
+    assert plan == shoal.plan(**setting)  # nothing in it comes from a clock
+    assert "seconds" not in facts["choices"][0]
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+
+from shoal.arrays import Array
 
 __all__ = ["Design", "Moments"]
 
@@ -15,20 +16,15 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True)
 class Moments:
-    """How often a report supports a given category x, and how often it falls into the block of x.
+    """How often a report supports a given category x, and how often it falls into the block of x."""
 
-    Attributes
-    ----------
-    own, same, other : tuple of float
-        These two probabilities for reports of x itself, of another category in its block, of the rest.
-    overlap : float
-        κ, to weigh the block with: the mean of Z = [supports x] − κ·[in the block of x] is the same for all people who
-        do not hold x.
-    """
-
+    # own, same, other: These two probabilities for reports of x itself, of another category in
+    # its block, of the rest
     own: tuple[float, float]
     same: tuple[float, float]
     other: tuple[float, float]
+    # κ, to weigh the block with: the mean of Z = [supports x] − κ·[in the block of x] is the
+    # same for all people who do not hold x
     overlap: float
 
     def mean(self, probabilities: tuple[float, float]) -> float:
@@ -41,12 +37,13 @@ class Moments:
         square = support * (1 - self.overlap) ** 2 + (block - support) * self.overlap**2
         return square - self.mean(probabilities) ** 2
 
-    def cumulants(self, probabilities: tuple[float, float]) -> NDArray[np.float64]:
+    def cumulants(self, probabilities: tuple[float, float]) -> Array:
         """Return the second, third and fourth cumulant of Z."""
         support, block = probabilities
-        values, mean = np.array([1 - self.overlap, -self.overlap, 0.0]), self.mean(probabilities)
+        values = np.array([1 - self.overlap, -self.overlap, 0.0])
         weights = np.array([support, block - support, 1 - block])
-        second, third, fourth = (float(weights @ (values - mean) ** power) for power in (2, 3, 4))
+        apart = values - self.mean(probabilities)
+        second, third, fourth = (float(weights @ apart**power) for power in (2, 3, 4))
         return np.array([second, third, fourth - 3 * second**2])
 
     @property
@@ -59,11 +56,12 @@ class Moments:
         """By how much it is larger for those who do."""
         return self.mean(self.own) - self.base
 
-    def line(self, blocks: NDArray[np.float64] | float) -> tuple[NDArray[np.float64], float]:
+    def line(self, blocks: Array | float) -> tuple[Array, float]:
         """Return a and b: one report adds a + b·f to the variance of an estimate of f, whose block has frequency F."""
-        own, same, other = (
-            self.spread(probabilities) / self.scale**2 for probabilities in (self.own, self.same, self.other)
-        )
+        square = self.scale**2
+        own = self.spread(self.own) / square
+        same = self.spread(self.same) / square
+        other = self.spread(self.other) / square
         return other + np.asarray(blocks) * (same - other), own - same
 
     @property
@@ -71,25 +69,26 @@ class Moments:
         """By how much a report is likelier to fall into the block if it is of somebody there."""
         return self.own[1] - self.other[1]
 
+    def frequencies(self, means: Array) -> Array:
+        """Return the unbiased estimates of frequencies from the observed means of Z."""
+        return (means - self.base) / self.scale
+
+    def block_share(self, share: Array) -> Array:
+        """Return the estimated share of people in each block, from the share of reports that fall into it."""
+        return np.clip((share - self.other[1]) / self.inside, 0, 1)
+
 
 @dataclass(frozen=True)
 class Design:
     """M outputs in B blocks of equal size; s of its own block support a category, c of them another one there as well.
 
     A report is with probability λ one of the s, else one of the M, all equally likely (docs/theory/frequency.md).
-
-    Parameters
-    ----------
-    outputs, supporting, common : int
-        M, s and c.
-    blocks : int
-        B.
     """
 
-    outputs: int
+    outputs: int  # outputs, supporting, common: M, s and c
     supporting: int
     common: int
-    blocks: int = 1
+    blocks: int = 1  # B
 
     @property
     def share(self) -> Fraction:
@@ -98,7 +97,9 @@ class Design:
 
     def moments(self, truth: float) -> Moments:
         """Return what reports look like if one in 1/λ tells the truth."""
-        share, overlap, noise = self.supporting / self.outputs, self.common / self.supporting, 1 - truth
+        share = self.supporting / self.outputs
+        overlap = self.common / self.supporting
+        noise = 1 - truth
         return Moments(
             own=(truth + noise * share, truth + noise / self.blocks),
             same=(truth * overlap + noise * share, truth + noise / self.blocks),
@@ -122,12 +123,17 @@ class Design:
         constant, slope = self.moments(truth).line(1 / self.blocks)
         return categories * float(constant) + slope
 
-    def probabilities(self) -> tuple[float, float, float]:
-        """Return how likely a uniform output supports neither, the first only, both of two categories.
+    @property
+    def least_common(self) -> int:
+        """How many outputs support both of two categories that are the easiest to tell apart.
 
-        They are in different blocks if there are several. No two share fewer outputs, and so none are easier to tell
-        apart (docs/theory/frequency.md, statement 2).
+        They are in different blocks if there are several. No two share fewer outputs (docs/theory/frequency.md,
+        statement 2).
         """
-        common = self.common if self.blocks == 1 else 0
-        every = self.outputs
-        return (every - 2 * self.supporting + common) / every, (self.supporting - common) / every, common / every
+        return self.common if self.blocks == 1 else 0
+
+    def probabilities(self) -> tuple[float, float, float]:
+        """Return how likely a uniform output supports neither, the first only, both of two such categories."""
+        common = self.least_common
+        neither = self.outputs - 2 * self.supporting + common
+        return neither / self.outputs, (self.supporting - common) / self.outputs, common / self.outputs

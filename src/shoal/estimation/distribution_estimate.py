@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from shoal.mechanisms.split_and_mix import SplitAndMix
 
 __all__ = ["DistributionEstimate", "LevelEstimate", "MeanEstimate", "Measured", "MixEstimate", "TreeEstimate"]
-
-Array = NDArray[np.float64]
 
 _QUARTILES = (0.25, 0.5, 0.75)
 
@@ -53,23 +51,19 @@ class Measured(NamedTuple):
     def per_report(self, reports: int) -> "Measured":
         """Return the mean of `reports` values whose sum this is."""
         return Measured(
-            self.value / reports, self.lower / reports, self.upper / reports, (self.standard_error or 0) / reports
+            self.value / reports,
+            self.lower / reports,
+            self.upper / reports,
+            (self.standard_error or 0) / reports,
         )
 
 
 class DistributionEstimate(Shown):
-    """The distribution and quantiles of these people's values, from noisy counts of how many lie below each threshold.
+    """The distribution and quantiles of values, from noisy counts of how many lie below each threshold."""
 
-    Attributes
-    ----------
-    source : Levels or QuantileTree
-        The categories and their values, and the protocols that hide them.
-    histograms : tuple of Estimate
-        The share of people in each category of each count.
-    """
-
+    # The categories and their values, and the protocols that hide them
     source: "Levels | QuantileTree"
-    histograms: tuple[Estimate, ...]
+    histograms: tuple[Estimate, ...]  # the share of people in each category of each count
 
     table_name: str
     """The key of the table in `to_dict`."""
@@ -171,21 +165,11 @@ class DistributionEstimate(Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEstimate(DistributionEstimate):
-    """The sum, the mean, the distribution and quantiles of these people's values, from the counts of levels.
+    """The sum, the mean, the distribution and quantiles of these people's values, from the counts of levels."""
 
-    Attributes
-    ----------
-    source : Levels
-        The levels to which values were rounded, and the protocol that hides them.
-    counts : Counts
-        The counts as they were released.
-    histogram : Estimate
-        The share of people at each level.
-    """
-
-    source: "Levels"
-    counts: "Counts[Any]"
-    histogram: Estimate
+    source: "Levels"  # the levels to which values were rounded, and the protocol that hides them
+    counts: "Counts[Any]"  # the counts as they were released
+    histogram: Estimate  # the share of people at each level
 
     table_name = "levels"
     axis_name = "share of people at or below"
@@ -228,11 +212,14 @@ class LevelEstimate(DistributionEstimate):
         for index in range(last):
             fewer = min(index + 1, last - index)
             fewest, most = protocol.noise_limits(self.counts, (1 - self.confidence) / 2, fewer)
-            part = slice(index + 1) if index + 1 <= last - index else slice(index + 1, None)
+            from_below = index + 1 <= last - index
+            part = slice(index + 1) if from_below else slice(index + 1, None)
             seen = support[part].sum()
             about = n * self.histogram.frequencies[part].sum()
-            ends = about, seen - most, seen - fewest
-            result[:, index] = ends if part.start is None else (n - about, n - ends[2], n - ends[1])
+            if from_below:
+                result[:, index] = about, seen - most, seen - fewest
+            else:
+                result[:, index] = n - about, n - (seen - fewest), n - (seen - most)
         result[1:] = np.clip(result[1:], 0, n)
         return result
 
@@ -243,15 +230,19 @@ class LevelEstimate(DistributionEstimate):
         A count has the mean of the distribution over the step behind its level, and stands at the middle of that.
         """
         values = self.source.values
-        rising = np.clip(_rising(self.people_below[0][:-1]), 0, self.reports)
-        points = np.concatenate([values[:1], (values[:-1] + values[1:]) / 2, values[-1:]])
-        return points, np.concatenate([[0.0], rising, [self.reports]])
+        rising = _rising(self.people_below[0][:-1])
+        below = np.clip(rising, 0, self.reports)
+        middles = (values[:-1] + values[1:]) / 2
+        points = np.concatenate([values[:1], middles, values[-1:]])
+        return points, np.concatenate([[0.0], below, [self.reports]])
 
     @property
     def ends(self) -> tuple[Array, Array]:
         """One level below the first that may have enough people, and one above the first that certainly has."""
         values = self.source.values
-        return np.concatenate([values[:1], values]), np.concatenate([values[1:], values[-1:], values[-1:]])
+        lower = np.concatenate([values[:1], values])
+        upper = np.concatenate([values[1:], values[-1:], values[-1:]])
+        return lower, upper
 
     def columns(self) -> dict[str, Any]:
         """Return each level, the share of people at it, and at or below it with an interval, as columns."""
@@ -300,21 +291,11 @@ class LevelEstimate(DistributionEstimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TreeEstimate(DistributionEstimate):
-    """The distribution and quantiles of these people's values, from the counts of a tree.
+    """The distribution and quantiles of these people's values, from the counts of a tree."""
 
-    Attributes
-    ----------
-    source : QuantileTree
-        The nodes and their values, and the protocols that hide them.
-    counts : tuple of Counts
-        The counts as they were released, one for each depth.
-    histograms : tuple of Estimate
-        The share of people in each node of each depth.
-    """
-
-    source: "QuantileTree"
-    counts: "tuple[Counts[Any], ...]"
-    histograms: tuple[Estimate, ...]
+    source: "QuantileTree"  # the nodes and their values, and the protocols that hide them
+    counts: "tuple[Counts[Any], ...]"  # the counts as they were released, one for each depth
+    histograms: tuple[Estimate, ...]  # the share of people in each node of each depth
 
     table_name = "distribution"
     axis_name = "people below"
@@ -323,16 +304,20 @@ class TreeEstimate(DistributionEstimate):
     def people_below(self) -> Array:
         """The number of people below each edge between two leaves: estimate, lower and upper limit, in three rows."""
         ranges, n = self.source.ranges, self.reports
-        about, seen = (np.where(ranges.rest, float(n), 0.0) for _ in range(2))
+        about = np.where(ranges.rest, float(n), 0.0)
+        seen = about.copy()
         depths = zip(self.source.protocols, self.counts, self.histograms, strict=True)
         for index, (protocol, counts, histogram) in enumerate(depths):
             support, _ = protocol.supported(counts.values, n)
             starts, stops = ranges.starts[:, index], ranges.stops[:, index]
-            shares, sums = (np.concatenate([[0.0], np.cumsum(each)]) for each in (histogram.frequencies, support))
+            shares = np.concatenate([[0.0], np.cumsum(histogram.frequencies)])
+            sums = np.concatenate([[0.0], np.cumsum(support)])
             about += n * (shares[stops] - shares[starts])
             seen += sums[stops] - sums[starts]
         fewest, most = self.source.noise_limits(self.counts, (1 - self.confidence) / 2)
-        return np.stack([about, np.clip(seen - most, 0, n), np.clip(seen - fewest, 0, n)])
+        lower = np.clip(seen - most, 0, n)
+        upper = np.clip(seen - fewest, 0, n)
+        return np.stack([about, lower, upper])
 
     @cached_property
     def distribution(self) -> tuple[Array, Array]:
@@ -349,8 +334,13 @@ class TreeEstimate(DistributionEstimate):
         """Return each edge between two leaves, and the share of people below it with an interval, as columns."""
         about, least, most = self.people_below / self.reports
         error = np.sqrt(self.source.variance(reports=self.reports)) / self.reports
-        names = ("edge", "below", "lower", "upper", "standard_error")
-        return dict(zip(names, (self.source.edges[1:-1], about, least, most, error), strict=True))
+        return {
+            "edge": self.source.edges[1:-1],
+            "below": about,
+            "lower": least,
+            "upper": most,
+            "standard_error": error,
+        }
 
     def chart(self) -> Chart:
         """Return the share of people below each edge with its intervals, and the median."""
@@ -368,21 +358,11 @@ class TreeEstimate(DistributionEstimate):
 
 @dataclass(frozen=True, repr=False)
 class MixEstimate(Shown):
-    """The sum and the mean of these people's values, if no client is malicious.
+    """The sum and the mean of these people's values, if no client is malicious."""
 
-    Attributes
-    ----------
-    mechanism : SplitAndMix
-        The mechanism that each person ran.
-    steps : int
-        The sum, in steps from the lower end.
-    reports, confidence : int, float
-        n, and that of the intervals.
-    """
-
-    mechanism: "SplitAndMix"
-    steps: int
-    reports: int
+    mechanism: "SplitAndMix"  # the mechanism that each person ran
+    steps: int  # the sum, in steps from the lower end
+    reports: int  # reports, confidence: n, and that of the intervals
     confidence: float
 
     @cached_property
@@ -441,27 +421,15 @@ class MixEstimate(Shown):
 
 @dataclass(frozen=True, repr=False)
 class MeanEstimate(Shown):
-    """The mean of the values, as the reports tell it.
+    """The mean of the values, as the reports tell it."""
 
-    Attributes
-    ----------
-    mean, standard_error : float
-        The estimate, and its standard deviation given the people.
-    lower, upper : float
-        The ends of its confidence interval.
-    reports, confidence : int, float
-        n, and the probability that the interval covers the mean.
-    mechanism : MeanMechanism
-        The mechanism that each person ran.
-    """
-
-    mean: float
+    mean: float  # mean, standard_error: The estimate, and its standard deviation given the people
     standard_error: float
-    lower: float
+    lower: float  # lower, upper: The ends of its confidence interval
     upper: float
-    reports: int
+    reports: int  # reports, confidence: n, and the probability that the interval covers the mean
     confidence: float
-    mechanism: "MeanMechanism"
+    mechanism: "MeanMechanism"  # the mechanism that each person ran
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it in plain values, for JSON."""
@@ -494,7 +462,9 @@ def _quantile_above(confidence: float, excess: float) -> float:
 
 def _rising(about: Array) -> Array:
     """Return the mean of the least sequence above and the largest one below that never fall."""
-    return np.asarray((np.maximum.accumulate(about) + np.minimum.accumulate(about[::-1])[::-1]) / 2)
+    above = np.maximum.accumulate(about)
+    below = np.minimum.accumulate(about[::-1])[::-1]
+    return np.asarray((above + below) / 2)
 
 
 def _mean_chart(

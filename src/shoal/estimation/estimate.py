@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, BoolArray, IntArray
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown, frame
 from shoal.charts.svg_chart import Chart
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from shoal.mechanisms.categorical import Categorical
 
 __all__ = ["Estimate"]
-
-Floats = NDArray[np.float64]
 
 _MOST_BARS = 40
 _ROUNDING = 1e-9
@@ -39,11 +37,11 @@ class Estimate(Shown):
         What each person ran.
     reports : int
         n.
-    frequencies : Floats
+    frequencies : numpy.ndarray
         Unbiased, so that some may be below 0; `projected` makes them a distribution.
-    standard_errors : Floats
+    standard_errors : numpy.ndarray
         Of the frequencies.
-    lower, upper : Floats
+    lower, upper : numpy.ndarray
         The confidence interval of each frequency by itself, between 0 and 1, for the people who reported.
     confidence : float
         Of the intervals.
@@ -53,10 +51,10 @@ class Estimate(Shown):
 
     mechanism: "Categorical"
     reports: int
-    frequencies: Floats
-    standard_errors: Floats
-    lower: Floats
-    upper: Floats
+    frequencies: Array
+    standard_errors: Array
+    lower: Array
+    upper: Array
     confidence: float
     on_simplex: bool = False
 
@@ -65,9 +63,9 @@ class Estimate(Shown):
         cls,
         mechanism: "Categorical",
         reports: int,
-        frequencies: Floats,
-        standard_errors: Floats,
-        limits: tuple[Floats, Floats],
+        frequencies: Array,
+        standard_errors: Array,
+        limits: tuple[Array, Array],
         *,
         confidence: float,
     ) -> "Estimate":
@@ -76,7 +74,8 @@ class Estimate(Shown):
         People are whole, so that limits may leave out an estimate between two numbers of them.
         """
         near = np.clip(frequencies, 0, 1)
-        lower, upper = np.minimum(limits[0], near), np.maximum(limits[1], near)
+        lower = np.minimum(limits[0], near)
+        upper = np.maximum(limits[1], near)
         return cls(mechanism, reports, frequencies, standard_errors, lower, upper, confidence)
 
     def projected(self) -> "Estimate":
@@ -91,7 +90,7 @@ class Estimate(Shown):
         return replace(self, frequencies=np.maximum(self.frequencies - shift, 0), on_simplex=True)
 
     @property
-    def outside(self) -> NDArray[np.bool_]:
+    def outside(self) -> BoolArray:
         """Which frequencies are not in their intervals: an unbiased one only if it is below 0 or above 1."""
         return (self.frequencies < self.lower - _ROUNDING) | (self.frequencies > self.upper + _ROUNDING)
 
@@ -100,7 +99,7 @@ class Estimate(Shown):
         """Why some frequencies are outside their intervals, in a line; None if none is."""
         return (_PROJECTED if self.on_simplex else _UNBIASED) if self.outside.any() else None
 
-    def top(self, count: int = 10) -> NDArray[np.int64]:
+    def top(self, count: int = 10) -> IntArray:
         """Return the numbers of the most frequent categories, the most frequent first."""
         return np.argsort(-self.frequencies, kind="stable")[:count]
 
@@ -148,7 +147,7 @@ class Estimate(Shown):
         self,
         *,
         names: Sequence[Any] | None = None,
-        truth: Floats | None = None,
+        truth: Array | None = None,
         most: int = _MOST_BARS,
         title: str | None = None,
     ) -> Chart:
@@ -185,7 +184,7 @@ class Estimate(Shown):
         axes: Any = None,
         *,
         names: Sequence[Any] | None = None,
-        truth: Floats | None = None,
+        truth: Array | None = None,
         most: int = _MOST_BARS,
         title: str | None = None,
     ) -> Any:
@@ -197,7 +196,7 @@ class Estimate(Shown):
             Matplotlib axes to draw on; new ones if not given.
         names : sequence, optional
             Of the categories.
-        truth : Floats, optional
+        truth : numpy.ndarray, optional
             The true frequencies, to be drawn next to the estimates.
         most : int
             How many categories to draw.

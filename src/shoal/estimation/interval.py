@@ -14,8 +14,8 @@ from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, BoolArray, IntArray
 from shoal.estimation.design import Moments
 
 __all__ = [
@@ -32,9 +32,8 @@ __all__ = [
     "upper_tail",
 ]
 
-Floats = NDArray[np.float64]
-Limits = tuple[Floats, Floats]
-Angles = tuple[Floats, Floats]
+Limits = tuple[Array, Array]
+Angles = tuple[Array, Array]
 
 EXACT_BLOCKS_BELOW = 10.0
 """Where what is counted has a smaller variance, the limits come from exact tails."""
@@ -57,81 +56,71 @@ def two_sided(confidence: float) -> float:
     """Return how many standard deviations an interval reaches to either side, if errors are normal.
 
     It is formed from what the confidence leaves, which is a double wherever the confidence is one below 1.
-
-    Examples
-    --------
-    >>> round(two_sided(0.95), 3), round(two_sided(1 - 2.0**-53), 3)
-    (1.96, 8.292)
     """
     return -NormalDist().inv_cdf((1 - confidence) / 2)
 
 
-def holders(support: Floats, block: Floats | None, reports: int, moments: Moments, *, confidence: float) -> Limits:
-    """Return the fewest and the most people who may hold each category; each limit fails half as often as both.
+def holders(support: Array, block: Array | None, reports: int, moments: Moments, *, confidence: float) -> Limits:
+    """Return the fewest and the most people who may hold each category; each limit fails half as often as both."""
+    level = (1 - confidence) / 2
+    least = reports * moments.base
 
-    Parameters
-    ----------
-    support : Floats
-        How many reports support each category.
-    block : Floats or None
-        How many reports are in its block, or None if there is one block.
-    reports : int
-        n.
-    moments : Moments
-        How often a report does either.
-    confidence : float
-        Of each interval alone.
-    """
-    level, least = (1 - confidence) / 2, reports * moments.base
-
-    def limits(counts: Floats, total: Floats) -> Limits:
+    def limits(counts: Array, total: Array) -> Limits:
         if block is not None and moments.overlap > 0:
             result = BlockCount(counts, total, reports, moments)
             return result.fewest(level), result.most(level)
-        rates = moments.own[0], moments.same[0]  # people who do not hold a category support it at one rate
-        return fewest(counts, total, *rates, level), most(counts, total, *rates, level)
+        high = moments.own[0]
+        low = moments.same[0]  # people who do not hold a category support it at one rate
+        return fewest(counts, total, high, low, level), most(counts, total, high, low, level)
 
     total = np.full(1, float(reports)) if block is None or moments.overlap == 0 else block
     return _each_once(limits, support, total, lambda inside: np.rint(moments.overlap * inside + least))
 
 
 def _each_once(
-    limits: Callable[[Floats, Floats], Limits],
-    support: Floats,
-    total: Floats,
-    centre: Callable[[Floats], Floats],
+    limits: Callable[[Array, Array], Limits],
+    support: Array,
+    total: Array,
+    centre: Callable[[Array], Array],
 ) -> Limits:
     """Return the limits of all categories, computed once for all that have the same counts.
 
     Most counts are near the centre, where nobody holds the category: these are marked in a table, with no need to sort.
     """
     blocks, which = _distinct(total)
-    middle, width = centre(blocks), 4 * len(support) // len(blocks) + 64
-    position = (support - middle[which]).astype(np.int64) + width // 2
+    middle = centre(blocks)
+    width = 4 * len(support) // len(blocks) + 64
+    half = width // 2
+    position = (support - middle[which]).astype(np.int64) + half
     near = (position >= 0) & (position < width)
-    keys = np.where(near, which * width + position, width // 2)
+    keys = np.where(near, which * width + position, half)
     seen = np.zeros(len(blocks) * width, np.bool_)
     seen[keys] = True
     row, column = np.divmod(np.flatnonzero(seen), width)
-    counts = np.clip(column - width // 2 + middle[row], 0, blocks[row])
-    rank = (np.cumsum(seen, dtype=np.int32) - 1)[keys]
+    counts = np.clip(column - half + middle[row], 0, blocks[row])
+    ranks = np.cumsum(seen, dtype=np.int32) - 1
+    rank = ranks[keys]
     some, many = (result[rank] for result in limits(counts, blocks[row]))
     far = np.flatnonzero(~near)
     if len(far):
-        some[far], many[far] = limits(support[far], np.broadcast_to(total, support.shape)[far])
+        totals = np.broadcast_to(total, support.shape)
+        some[far], many[far] = limits(support[far], totals[far])
     return some, many
 
 
-def _distinct(numbers: Floats) -> tuple[Floats, NDArray[np.int64]]:
+def _distinct(numbers: Array) -> tuple[Array, IntArray]:
     """Return the distinct values of some integers, and the index of the value of each."""
-    least, span = float(numbers.min()), int(numbers.max() - numbers.min()) + 1
+    least = float(numbers.min())
+    span = int(numbers.max() - least) + 1
     if span > 4 * len(numbers) + 1024:
         values, which = np.unique(numbers, return_inverse=True)
         return values, which
     positions = (numbers - least).astype(np.int64)
     seen = np.zeros(span, np.bool_)
     seen[positions] = True
-    return np.flatnonzero(seen).astype(np.float64) + least, (np.cumsum(seen, dtype=np.int64) - 1)[positions]
+    values = np.flatnonzero(seen).astype(np.float64) + least
+    ranks = np.cumsum(seen, dtype=np.int64) - 1
+    return values, ranks[positions]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,56 +129,54 @@ class BlockCount:
 
     What is counted is Z, summed over the reports: [supports x] − κ·[in the block of x]. Its mean tells how many people
     hold x; its spread depends as well on how many are in the block.
-
-    Attributes
-    ----------
-    counts, total : Floats
-        For each category, the reports that support it, and those in its block.
-    reports : int
-        n.
-    moments : Moments
-        How often a report does either.
     """
 
-    counts: Floats
-    total: Floats
-    reports: int
-    moments: Moments
+    # counts, total: For each category, the reports that support it, and those in its block
+    counts: Array
+    total: Array
+    reports: int  # n
+    moments: Moments  # how often a report does either
 
-    def fewest(self, level: float) -> Floats:
+    def fewest(self, level: float) -> Array:
         """Return the fewest people who may hold each category, with a miss at most as likely as the level."""
         return self._limit(level, 1.0)
 
-    def most(self, level: float) -> Floats:
+    def most(self, level: float) -> Array:
         """Return the most people who may hold each category."""
         return self._limit(level, -1.0)
 
-    def _limit(self, level: float, side: float) -> Floats:
+    def _limit(self, level: float, side: float) -> Array:
         result, variance = self._expanded(level, side)
         exact = np.flatnonzero(variance < EXACT_BLOCKS_BELOW)
         if len(exact):
             result[exact] = self._within(level, side, exact)
         return result
 
-    def _within(self, level: float, side: float, which: NDArray[np.int64]) -> Floats:
+    def _within(self, level: float, side: float, which: IntArray) -> Array:
         """Return limits from exact tails: of how many reports in the block are by holders, then of the holders.
 
         Reports in the block support the category at one rate if they are by somebody who holds it, and at one of two
         others if not. The higher of these counts for the fewest holders, the lower one for the most.
         """
-        (own, inside), (same, _), (other, outside) = self.moments.own, self.moments.same, self.moments.other
-        rates = [same / inside, other / outside if outside > 0 else same / inside]
-        limit, rate = (fewest, max(rates)) if side > 0 else (most, min(rates))
-        counts, total = self.counts[which], self.total[which]
-        by_holders = limit(counts, total, own / inside, rate, (1 - _STEP) * level)
-        return limit(by_holders, np.full(len(which), float(self.reports)), inside, 0.0, _STEP * level)
+        own, inside = self.moments.own
+        same, _ = self.moments.same
+        other, outside = self.moments.other
+        rates = [same / inside]
+        if outside > 0:
+            rates.append(other / outside)
+        limit = fewest if side > 0 else most
+        rate = max(rates) if side > 0 else min(rates)
+        by_holders = limit(self.counts[which], self.total[which], own / inside, rate, (1 - _STEP) * level)
+        people = np.full(len(which), float(self.reports))
+        return limit(by_holders, people, inside, 0.0, _STEP * level)
 
     @cached_property
-    def _cumulants(self) -> list[Floats]:
+    def _cumulants(self) -> list[Array]:
         """Those of Z for people who hold x, others in its block, and the rest."""
-        return [self.moments.cumulants(each) for each in (self.moments.own, self.moments.same, self.moments.other)]
+        kinds = (self.moments.own, self.moments.same, self.moments.other)
+        return [self.moments.cumulants(each) for each in kinds]
 
-    def _expanded(self, level: float, side: float) -> tuple[Floats, Floats]:
+    def _expanded(self, level: float, side: float) -> tuple[Array, Array]:
         """Return limits by the cumulants of what is counted, and its variance there.
 
         How many people are in the block is estimated. A block has at least those who hold x, and so a limit that is
@@ -198,61 +185,69 @@ class BlockCount:
         own, same, other = self._cumulants
         people, doubt, lean = self._estimated
         normal = -NormalDist().inv_cdf(level)
-        wider = normal * (1 + (normal**2 + 1) / 8 * doubt + normal / 2 * np.maximum(-side * lean, 0))
+        by_variance = (normal**2 + 1) / 8 * doubt
+        by_covariance = normal / 2 * np.maximum(-side * lean, 0)
+        wider = normal * (1 + by_variance + by_covariance)
         # Given the reports in the block, what is counted moves in steps of 1; a quantile may lie half of one beyond.
         gap = self._gap - side / 2
-        shared = np.multiply.outer(same - other, people) + (self.reports * other)[:, None]
-        scale, most = self.moments.scale, float(self.reports)
+        scale = self.moments.scale
+        most = float(self.reports)
+        outside = (self.reports * other)[:, None]
+        shared = np.multiply.outer(same - other, people) + outside
         position, variance = Sum(scale, shared, own - same, most).crossing(gap, wider, side)
         alone = np.flatnonzero(position > people)
         if len(alone):
-            fixed = np.repeat((self.reports * other)[:, None], len(alone), axis=1)
+            fixed = np.repeat(outside, len(alone), axis=1)
             beyond, _ = Sum(scale, fixed, own - other, most).crossing(gap[alone], normal, side)
             position[alone] = side * np.minimum(side * position[alone], side * beyond)
-        return np.clip(side * np.ceil(side * position), 0, self.reports), variance
+        limit = side * np.ceil(side * position)
+        return np.clip(limit, 0, self.reports), variance
 
     @cached_property
-    def _gap(self) -> Floats:
+    def _gap(self) -> Array:
         """What is counted, less its mean if nobody holds x."""
         return self.counts - self.moments.overlap * self.total - self.reports * self.moments.base
 
     @cached_property
-    def _estimated(self) -> tuple[Floats, Floats, Floats]:
+    def _estimated(self) -> tuple[Array, Array, Array]:
         """How many people are in the block, and how uncertain this makes the variance of what is counted.
 
         The latter is the relative variance of that variance, and how far it goes along with what is counted: where a
         block looks small because a category looks rare, the most that may hold it would come out too few.
         """
-        inside, outside = self.moments.own[1], self.moments.other[1]
+        inside = self.moments.own[1]
+        outside = self.moments.other[1]
         people = np.clip((self.total - self.reports * outside) / self.moments.inside, 0, self.reports)
         near = np.clip(self._gap / self.moments.scale, 0, people)
         own, same, other = (each[0] for each in self._cumulants)
-        variance = np.maximum(near * (own - same) + people * (same - other) + self.reports * other, 1.0)
-        absent, strange = people * (1 - inside), (self.reports - people) * (1 - outside)
+        variance = near * (own - same) + people * (same - other) + self.reports * other
+        variance = np.maximum(variance, 1.0)
+        absent = people * (1 - inside)
+        strange = (self.reports - people) * (1 - outside)
         spread = (absent * inside + strange * outside) / self.moments.inside**2
         common = near * ((1 - inside) * self.moments.scale) + (absent + strange) * self.moments.base
         change = (same - other) / variance
-        return people, spread * change * change, common * change / (np.sqrt(variance) * self.moments.inside)
+        doubt = spread * change * change
+        lean = common * change / (np.sqrt(variance) * self.moments.inside)
+        return people, doubt, lean
 
 
-def upper_tail(counts: Floats, people: Floats, total: Floats, high: float, low: float) -> Floats:
+def upper_tail(counts: Array, people: Array, total: Array, high: float, low: float) -> Array:
     """Return the probability of at least `counts` yeses, if `people` of all have the higher rate, within 1e-13.
 
     The characteristic function is a product of two powers. A rate above one half is taken as one less the other, so
     that nothing large has to be exact but whole numbers.
-
-    Examples
-    --------
-    >>> upper_tail(np.array([2.0]), np.array([1.0]), np.array([3.0]), 0.5, 0.25).round(12).tolist()
-    [0.25]
     """
-    groups = [(people, high), (total - people, low)]
-    variance = people * (high * (1 - high)) + (total - people) * (low * (1 - low))
-    reach = math.sqrt(2 * _DROPPED * float(variance.max(initial=0.0))) + 2 * _DROPPED / 3
+    rest = total - people
+    groups = [(people, high), (rest, low)]
+    variance = people * (high * (1 - high)) + rest * (low * (1 - low))
+    most = float(variance.max(initial=0.0))
+    reach = math.sqrt(2 * _DROPPED * most) + 2 * _DROPPED / 3
     size = 1 << max(6, math.ceil(math.log2(2 * reach + 4)))
     positions = np.arange(size // 2 + 1)
-    waves = [_wave(rate, 2 * math.pi * positions / size) for _, rate in groups]
-    first = np.rint(people * high + (total - people) * low) - size // 2
+    angles = 2 * math.pi * positions / size
+    waves = [_wave(rate, angles) for _, rate in groups]
+    first = np.rint(people * high + rest * low) - size // 2
     result = np.empty(len(counts))
     step = max(1, _PART // size)
     for start in range(0, len(counts), step):
@@ -262,52 +257,44 @@ def upper_tail(counts: Floats, people: Floats, total: Floats, high: float, low: 
         for (number, rate), (size_log, turn) in zip(groups, waves, strict=True):
             logs += np.multiply.outer(number[part], size_log)
             turns += np.multiply.outer(number[part], turn)
-            whole = whole + number[part] if rate > 0.5 else whole
-        turns += (2 * math.pi / size) * (np.multiply.outer(whole.astype(np.int64), positions) % size)
+            if rate > 0.5:
+                whole = whole + number[part]
+        turned = np.multiply.outer(whole.astype(np.int64), positions) % size
+        turns += (2 * math.pi / size) * turned
         # numpy's transform has the other sign: the conjugate.
         masses = np.fft.irfft(np.exp(logs - 1j * turns), size)
         above = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1]
         position = counts[part] - first[part]
-        tails = np.take_along_axis(above, np.clip(position, 0, size - 1).astype(np.int64)[:, None], axis=1)[:, 0]
+        column = np.clip(position, 0, size - 1).astype(np.int64)
+        tails = np.take_along_axis(above, column[:, None], axis=1)[:, 0]
         result[part] = np.where(position < size, tails, 0.0)
     return np.clip(result, 0, 1)
 
 
-def _wave(rate: float, angles: Floats) -> Angles:
+def _wave(rate: float, angles: Array) -> Angles:
     """Return the logarithm and the angle of the characteristic function of one yes, less its angle θ if it is likely.
 
     |1 + p(e^iθ − 1)|² = 1 − 4p(1 − p)·sin²(θ/2).
     """
     small = min(rate, 1 - rate)
     squares = np.sin(angles / 2) ** 2
+    loss = np.maximum(-4 * small * (1 - small) * squares, -1.0)
     with np.errstate(divide="ignore"):  # a rate of one half has no part at the angle π
-        logs = np.maximum(0.5 * np.log1p(np.maximum(-4 * small * (1 - small) * squares, -1.0)), -1e3)
+        logs = np.maximum(0.5 * np.log1p(loss), -1e3)
     turn = np.arctan2(small * np.sin(angles), 1 - 2 * small * squares)
     return logs, -turn if rate > 0.5 else turn
 
 
-def fewest(counts: Floats, total: Floats, high: float, low: float, level: float) -> Floats:
-    """Return the fewest people who may have the higher rate, with a miss less likely than the level.
+def fewest(counts: Array, total: Array, high: float, low: float, level: float) -> Array:
+    """Return the fewest people who may have the higher rate if `counts` of `total` said yes.
 
-    That is the smallest m with Pr(X ≥ x) > level; all of them, where there is none.
-
-    Parameters
-    ----------
-    counts, total : Floats
-        How many said yes, of how many.
-    high, low : float
-        The two rates.
-    level : float
-        Of the test, below one half.
-
-    Examples
-    --------
-    >>> fewest(np.array([0.0, 40.0, 100.0]), np.full(3, 100.0), 0.9975, 0.0025, 0.025).tolist()
-    [0.0, 39.0, 100.0]
+    That is the smallest m with Pr(X ≥ x) > level, or else all of them; a miss is less likely than the level.
     """
-    ours, theirs = _cumulants(high), _cumulants(low)
+    ours = _cumulants(high)
+    theirs = _cumulants(low)
     sums = Sum(high - low, np.multiply.outer(theirs, total), ours - theirs, total)
-    position, variance = sums.crossing(counts - 0.5 - total * low, -NormalDist().inv_cdf(level))
+    gap = counts - 0.5 - total * low
+    position, variance = sums.crossing(gap, -NormalDist().inv_cdf(level))
     result = np.clip(np.ceil(position), 0, total)
     exact = np.flatnonzero((variance < EXACT_BELOW) & (counts > 0))
     if len(exact):
@@ -315,30 +302,33 @@ def fewest(counts: Floats, total: Floats, high: float, low: float, level: float)
     return result
 
 
-def _cumulants(rate: float) -> Floats:
+def _cumulants(rate: float) -> Array:
     """Return the second, third and fourth cumulant of one answer."""
     spread = rate * (1 - rate)
     return np.array([spread, spread * (1 - 2 * rate), spread * (1 - 6 * spread)])
 
 
-def most(counts: Floats, total: Floats, high: float, low: float, level: float) -> Floats:
+def most(counts: Array, total: Array, high: float, low: float, level: float) -> Array:
     """Return the most people who may have the higher rate: all but the fewest with the lower one, who say no."""
     return total - fewest(total - counts, total, 1 - low, 1 - high, level)
 
 
-def _searched(guess: Floats, counts: Floats, total: Floats, rates: tuple[float, float], level: float) -> Floats:
+def _searched(guess: Array, counts: Array, total: Array, rates: tuple[float, float], level: float) -> Array:
     """Return the smallest number of people with a large enough tail, or all, by bisection from a guess."""
 
-    def fine(position: Floats, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def fine(position: Array, which: IntArray) -> BoolArray:
         tails = upper_tail(counts[which], position, total[which], *rates)
         return (tails > level - _SLACK) | (position >= total[which])
 
-    below, above = np.full(len(guess), -1.0), total.copy()  # the first is too few, the second is not
-    position, step = guess, 1.0
+    below = np.full(len(guess), -1.0)  # too few
+    above = total.copy()  # enough
+    position = guess
+    step = 1.0
     while len(open_ := np.flatnonzero(above - below > 1)):
         tried = position[open_]
         good = fine(tried, open_)
-        above[open_[good]], below[open_[~good]] = tried[good], tried[~good]
+        above[open_[good]] = tried[good]
+        below[open_[~good]] = tried[~good]
         # Steps that double lead out of the wrong side; once both sides are known, halves.
         following = np.where(good, tried - step, tried + step)
         middle = np.floor((above[open_] + below[open_]) / 2)
@@ -348,53 +338,43 @@ def _searched(guess: Floats, counts: Floats, total: Floats, rates: tuple[float, 
     return above
 
 
-def quantile(normal: Floats | float, variance: Floats | float, third: Floats, fourth: Floats) -> Floats:
+def quantile(normal: Array | float, variance: Array | float, third: Array, fourth: Array) -> Array:
     """Return a quantile in units of the standard deviation, from the cumulants and the normal one."""
-    skewness, excess = third / variance**1.5, fourth / (variance * variance)
-    result = normal + skewness * ((normal**2 - 1) / 6) - skewness * skewness * ((2 * normal**3 - 5 * normal) / 36)
-    return np.asarray(result + excess * ((normal**3 - 3 * normal) / 24), np.float64)
+    skewness = third / variance**1.5
+    excess = fourth / (variance * variance)
+    by_skewness = skewness * ((normal**2 - 1) / 6)
+    by_square = skewness * skewness * ((2 * normal**3 - 5 * normal) / 36)
+    by_excess = excess * ((normal**3 - 3 * normal) / 24)
+    return np.asarray(normal + by_skewness - by_square + by_excess, np.float64)
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum over people, m of whom are of one kind.
+    """A sum over people, m of whom are of one kind."""
 
-    Attributes
-    ----------
-    scale : float
-        What each of the m adds to the mean.
-    fixed, slopes : Floats
-        The second, third and fourth cumulant at m = 0, and by how much they grow with m.
-    total : Floats or float
-        The largest m.
-    """
+    scale: float  # what each of the m adds to the mean
+    # fixed, slopes: The second, third and fourth cumulant at m = 0, and by how much they grow
+    # with m
+    fixed: Array
+    slopes: Array
+    total: Array | float  # the largest m
 
-    scale: float
-    fixed: Floats
-    slopes: Floats
-    total: Floats | float
-
-    def crossing(self, gap: Floats, normal: Floats | float, side: float = 1.0) -> tuple[Floats, Floats]:
+    def crossing(self, gap: Array, normal: Array | float, side: float = 1.0) -> tuple[Array, Array]:
         """Return the m at which what was counted is a quantile, and the variance there.
 
-        Parameters
-        ----------
-        gap : Floats
-            What was counted, less the mean at m = 0.
-        normal : Floats or float
-            The upper quantile of the normal distribution.
-        side : float
-            1 for the upper quantile of the sum, −1 for the lower one.
+        `gap` is what was counted, less the mean at m = 0. `side` is 1 for the upper quantile and −1 for the lower one.
         """
         near = np.clip(gap / self.scale, 0, self.total)
         at_near = self.fixed[0] + self.slopes[0] * near
         factor = normal
         for _ in range(_ROUNDS):
             half = factor * (self.slopes[0] / (2 * self.scale))
-            result = near + factor / self.scale * (half - side * np.sqrt(np.maximum(half * half + at_near, 0)))
+            root = np.sqrt(np.maximum(half * half + at_near, 0))
+            result = near + factor / self.scale * (half - side * root)
             inside = np.clip(result, 0, self.total)
             variance = self.fixed[0] + self.slopes[0] * inside
-            third, fourth = (self.fixed[position] + self.slopes[position] * inside for position in (1, 2))
+            third = self.fixed[1] + self.slopes[1] * inside
+            fourth = self.fixed[2] + self.slopes[2] * inside
             # With a variance below 1 it is no more than a guess.
             factor = quantile(normal, np.maximum(variance, 1.0), side * third, fourth)
             factor = np.clip(factor, normal / 2, 2 * normal + 1)
@@ -406,18 +386,6 @@ def least_share(count: int, total: int, level: float) -> float:
 
     It is that of Clopper and Pearson for equal probabilities, which are the worst for counts that exceed the mean by
     one and more (Hoeffding 1956; docs/theory/numbers.md, 4). The upper limit is 1 − least_share(total − count, …).
-
-    Parameters
-    ----------
-    count, total : int
-        How many said yes, of how many.
-    level : float
-        Of the test, below one half.
-
-    Examples
-    --------
-    >>> round(least_share(5, 10, 0.025), 4), least_share(1, 10, 0.025), least_share(0, 10, 0.025)
-    (0.1871, 0.0025, 0.0)
     """
     if count <= 1:  # a yes is at most as likely as the mean number of them
         return count * level / total
@@ -431,11 +399,14 @@ def _equal(count: int, total: int, level: float) -> float:
         return result
     if level < _LEAST:  # below what a sum of doubles can tell
         return 0.0
-    counts, people = np.array([count, count + 1.0]), np.full(2, float(total))
+    counts = np.array([count, count + 1.0])
+    people = np.full(2, float(total))
     for _ in range(_STEPS):  # Newton on logarithms: the tail is log-concave, and its slope is x times a probability
         tail, beyond = np.maximum(upper_tail(counts, people, people, result, 0.0), 1e-14)
-        step = math.log(tail / level) * tail / (count * max(tail - beyond, 1e-3 * tail))
-        result = min(result * math.exp(-min(max(step, -1.0), 1.0)), count / total)
+        slope = count * max(tail - beyond, 1e-3 * tail)
+        step = math.log(tail / level) * tail / slope
+        shrunk = result * math.exp(-min(max(step, -1.0), 1.0))
+        result = min(shrunk, count / total)
         if abs(step) < 1e-11:
             break
     return result * (1 - 1e-9)
@@ -443,10 +414,13 @@ def _equal(count: int, total: int, level: float) -> float:
 
 def _expanded(count: int, total: int, level: float) -> float:
     """Return the same by the expansion of Cornish and Fisher, iterated from the count."""
-    normal, result = -NormalDist().inv_cdf(level), count / total
+    normal = -NormalDist().inv_cdf(level)
+    result = count / total
     for _ in range(_STEPS):
         variance = max(total * result * (1 - result), 1.0)
-        third, fourth = variance * (1 - 2 * result), variance * (1 - 6 * result * (1 - result))
+        third = variance * (1 - 2 * result)
+        fourth = variance * (1 - 6 * result * (1 - result))
         factor = float(quantile(normal, variance, np.array(third), np.array(fourth)))
-        result = min(max((count - 0.5 - factor * math.sqrt(variance)) / total, 0.01 * count / total), 1.0)
+        mean = count - 0.5 - factor * math.sqrt(variance)
+        result = min(max(mean / total, 0.01 * count / total), 1.0)
     return result

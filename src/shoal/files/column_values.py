@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.errors import ParameterError
 from shoal.files.names import Names, UnknownValue
 from shoal.files.person_rows import PersonRows
@@ -24,21 +24,7 @@ _NAMED = "if the column holds names, give --categories the names of all categori
 def values(
     path: Path, column: str, names: Names, *, person: str | None = None, people: PersonRows | None = None
 ) -> Iterator[NDArray[Any]]:
-    """Yield the numbers of the categories in a column, a batch at a time, or say which row has none.
-
-    Parameters
-    ----------
-    path : Path
-        A CSV file, compressed by gzip or not, or a Parquet file.
-    column : str
-        Its name.
-    names : Names
-        Of all categories.
-    person : str, optional
-        The column with the person of each row.
-    people : PersonRows, optional
-        What decides by `person` which rows are kept.
-    """
+    """Yield the numbers of the categories in a column, a batch at a time, or say which row has none."""
     source = Column(path, column, person)
     for batch, before, kept in source.kept_batches(people):
         try:
@@ -64,28 +50,14 @@ def _explained(source: Column, names: Names, row: int, trouble: UnknownValue) ->
     return f"{wrong}; {_UNKNOWN}"
 
 
-def numbers(
-    path: Path, column: str, within: NumberRange, *, person: str | None = None
-) -> Iterator[NDArray[np.float64]]:
-    """Yield the numbers in a column, a batch at a time, or say which row has none that lies in the interval.
-
-    Parameters
-    ----------
-    path : Path
-        A CSV file, compressed by gzip or not, or a Parquet file.
-    column : str
-        Its name.
-    within : NumberRange
-        Where all of them lie; nothing is clipped.
-    person : str, optional
-        The column with the person of each row; a second row of a person is refused.
-    """
+def numbers(path: Path, column: str, within: NumberRange, *, person: str | None = None) -> Iterator[Array]:
+    """Yield the numbers in a column in batches; refuse a row outside the interval, or a second row of a person."""
     source = Column(path, column, person)
     for batch, before, _ in source.kept_batches(None if person is None else PersonRows()):
         yield _floats(source, batch, within, before)
 
 
-def _floats(source: Column, batch: Any, within: NumberRange, before: int) -> NDArray[np.float64]:
+def _floats(source: Column, batch: Any, within: NumberRange, before: int) -> Array:
     """Return a batch as floats; the slow way finds the first that is none."""
     pa = arrow()
     try:
@@ -94,7 +66,7 @@ def _floats(source: Column, batch: Any, within: NumberRange, before: int) -> NDA
             raise ParameterError("true and false are no numbers")
         if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
             values = values.cast(pa.large_string())
-        result: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        result: Array = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         if not batch.null_count and len(within.numbers(result)) == len(batch):
             return result
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ParameterError):

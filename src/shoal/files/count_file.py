@@ -28,27 +28,14 @@ _MOST_BYTES = 1 << 31
 
 @dataclass(frozen=True, eq=False)
 class NamedCounts:
-    """A count state, and what its categories are called.
+    """A count state, and what its categories are called."""
 
-    Attributes
-    ----------
-    counts : Counts
-        The state.
-    names : Names
-        Of the categories.
-    batches : tuple of str
-        That were counted; a state that does not say is taken for a new one.
-    in_order : tuple of Path
-        The report files among its sources that were never shuffled.
-    rows : RowsPerPerson
-        How many of the reports one person has at most.
-    """
-
-    counts: Counts[Categorical]
-    names: Names
+    counts: Counts[Categorical]  # the state
+    names: Names  # of the categories
+    # That were counted; a state that does not say is taken for a new one
     batches: tuple[str, ...] = field(default_factory=lambda: (new_batch(),))
-    in_order: tuple[Path, ...] = ()
-    rows: RowsPerPerson = ASSUMED_ROWS
+    in_order: tuple[Path, ...] = ()  # the report files among its sources that were never shuffled
+    rows: RowsPerPerson = ASSUMED_ROWS  # how many of the reports one person has at most
 
 
 def write_counts(path: Path, state: NamedCounts, *, inputs: Sequence[Path]) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray, IntArray
 from shoal.errors import ParameterError
 from shoal.files.names import Names, UnknownValue
 from shoal.files.person_rows import KEEP_SEVERAL, PersonRowError, PersonRows
@@ -15,13 +15,13 @@ __all__ = ["encode"]
 
 
 def encode(
-    values: Any,
+    values: object,
     categories: int | Sequence[Hashable],
     *,
     column: str | None = None,
-    person: Any = None,
+    person: object = None,
     rows_per_person: int | None = None,
-) -> NDArray[np.int64]:
+) -> IntArray:
     """Return the number of the category of each value, as `randomize` takes it.
 
     Nothing is learned from the data: the categories are public, and a value that is none of them, or is missing, is
@@ -76,7 +76,7 @@ def encode(
     return numbers[kept]
 
 
-def _kept(values: Any, column: str | None, person: Any, most: int | None) -> NDArray[np.bool_] | None:
+def _kept(values: object, column: str | None, person: object, most: int | None) -> BoolArray | None:
     """Return which rows are kept, or None if there is no column of people."""
     if person is None:
         if most is not None:
@@ -97,7 +97,7 @@ def _kept(values: Any, column: str | None, person: Any, most: int | None) -> NDA
     return np.concatenate(kept)
 
 
-def _chunks(values: Any, column: str | None) -> list[Any]:
+def _chunks(values: object, column: str | None) -> list[Any]:
     """Return the pieces of a column, as arrow arrays."""
     pa = arrow()
     if column is not None:

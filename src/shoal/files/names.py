@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import IntArray
 from shoal.checks import whole
 from shoal.digits import count_in, grouped, is_number
 from shoal.errors import FormatError, ParameterError, StorageError
@@ -23,20 +24,9 @@ _TABLES = (".csv", ".tsv", ".parquet", ".pq", ".gz")
 
 
 class UnknownValue(Exception):  # noqa: N818  (it never leaves the package)
-    """A value that is none of the categories: its index in the batch, and what may be told of it.
+    """A value that is not a category: its index in the batch, and what an error may say about it.
 
     The value itself is not kept, because it belongs to a person and errors are logged.
-
-    Attributes
-    ----------
-    index : int
-        Its row in the batch.
-    missing : bool
-        Whether there is no value at all.
-    text : bool
-        Whether it is text other than digits.
-    near : bool
-        Whether it differs from a category in spaces or capitals only.
     """
 
     def __init__(self, index: int, value: Any, labels: Iterable[Any] = ()) -> None:
@@ -56,35 +46,15 @@ def _plain(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Names:
-    """The categories, numbered from 0; without labels, the data hold these numbers.
+    """The categories, numbered from 0; without labels, the data hold these numbers."""
 
-    Parameters
-    ----------
-    count : int
-        How many there are, k.
-    labels : tuple, optional
-        What they are called in the data; None if they are numbers. In files they are text.
-
-    Examples
-    --------
-    >>> Names.parsed("red,green,blue").labels
-    ('red', 'green', 'blue')
-    >>> Names.parsed("1e3").count
-    1000
-    """
-
-    count: int
+    count: int  # how many there are, k
+    # What they are called in the data; None if they are numbers. In files they are text
     labels: tuple[Any, ...] | None = None
 
     @staticmethod
     def given(categories: int | Sequence[Hashable]) -> "Names":
-        """Return the categories that a program gives: their number, or a label for each, of any one type.
-
-        Examples
-        --------
-        >>> Names.given([False, True]).labels
-        (False, True)
-        """
+        """Return the categories that a program gives: their number, or a label for each, of any one type."""
         if isinstance(categories, str | bytes):
             raise ParameterError(f"categories must be a number or a list of labels, got {categories!r}", "categories")
         if not isinstance(categories, Sequence):
@@ -110,15 +80,7 @@ class Names:
 
     @staticmethod
     def parsed(text: str, column: str = "") -> "Names":
-        """Return what `--categories` says: a number, a file, or names with commas between them.
-
-        Parameters
-        ----------
-        text : str
-            What was given.
-        column : str
-            The column to look for in a CSV or Parquet file of names.
-        """
+        """Return what `--categories` says: a number, a file, or names with commas between them."""
         if is_number(text):
             return Names(whole(categories=count_in(text, "categories"), least=2, most=1 << 32))
         path = Path(text)
@@ -158,17 +120,7 @@ class Names:
 
     @staticmethod
     def stored(labels: Any, count: int, source: str) -> "Names":
-        """Return the categories as a file has them: null, or a list of as many names as the mechanism has categories.
-
-        Parameters
-        ----------
-        labels : object
-            What the file says.
-        count : int
-            How many categories the mechanism has.
-        source : str
-            The file.
-        """
+        """Return the categories that a file has: null, or a list of `count` names."""
         if labels is None:
             return Names(count)
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
@@ -241,7 +193,7 @@ class Names:
             values = values.dictionary_decode()
         if not values.null_count:
             try:
-                whole_numbers: NDArray[np.int64] = _as_whole(pa, values).to_numpy(zero_copy_only=False)
+                whole_numbers: IntArray = _as_whole(pa, values).to_numpy(zero_copy_only=False)
             except pa.ArrowInvalid:
                 pass
             else:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray
 from shoal.checks import whole
 from shoal.errors import FormatError, ParameterError
 
@@ -36,25 +36,10 @@ class PersonRowError(Exception):
 
 @dataclass(frozen=True)
 class RowsPerPerson:
-    """Most rows of a table that one person has, and whether a column of ids was checked for it.
+    """Most rows of a table that one person has, and whether a column of ids was checked for it."""
 
-    Attributes
-    ----------
-    most : int
-        Rows of one person, m ≥ 1. The guarantee is stated for a person with m reports.
-    checked : bool
-        False if nobody checked it, so that it is an assumption.
-
-    Examples
-    --------
-    >>> RowsPerPerson().sentence
-    'assumed, not checked: each person has one row of the table (--person checks it)'
-    >>> RowsPerPerson(3, True) | RowsPerPerson()
-    RowsPerPerson(most=3, checked=False)
-    """
-
-    most: int = 1
-    checked: bool = False
+    most: int = 1  # rows of one person, m ≥ 1. The guarantee is stated for a person with m reports
+    checked: bool = False  # false if nobody checked it, so that it is an assumption
 
     def __or__(self, other: "RowsPerPerson") -> "RowsPerPerson":
         """Return the number and the check that hold for two tables together, if no person is in both."""
@@ -92,24 +77,12 @@ ROWS_FIELDS: Mapping[str, type] = {"rows_per_person": int, "person_checked": boo
 
 @dataclass(eq=False)
 class PersonRows:
-    """The number of rows of each person so far, in the order of a table.
+    """The number of rows of each person so far, in the order of a table."""
 
-    Parameters
-    ----------
-    most : int, optional
-        Keep the first `most` rows of each person. If not given, a second row of a person is refused.
-    hint : str
-        What else the user can do about a second row, for the error.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> PersonRows(2).kept(pyarrow.array(["a", "b", "a", "a"])).tolist()
-    [True, True, True, False]
-    """
-
+    # Keep the first `most` rows of each person. If not given, a second row of a person is
+    # refused
     most: int | None = None
-    hint: str = ""
+    hint: str = ""  # what else the user can do about a second row, for the error
     left_out: int = field(default=0, init=False)
     """How many rows were not kept so far."""
     _seen: dict[Any, int] = field(default_factory=dict, repr=False)
@@ -124,14 +97,8 @@ class PersonRows:
         """The number and the check of the rows that are kept."""
         return RowsPerPerson(self.most or 1, True)
 
-    def kept(self, ids: Any) -> NDArray[np.bool_]:
-        """Return which rows of the next batch are kept, or raise `PersonRowError`.
-
-        Parameters
-        ----------
-        ids : object
-            An arrow array with the person of each row.
-        """
+    def kept(self, ids: Any) -> BoolArray:
+        """Return which rows of the next batch are kept, or raise `PersonRowError`."""
         limit = self.most or 1
         kept = np.ones(len(ids), np.bool_)
         for index, person in enumerate(ids.to_pylist()):

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import ByteArray
 from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.files.memory_limits import categorical, records_at_once
@@ -78,18 +78,7 @@ def read_batches(content: Any, source: str) -> tuple[str, ...]:
 
 
 def joined_batches(sources: Iterable[tuple[Path, Sequence[str]]]) -> tuple[str, ...]:
-    """Return the batches of all files in order; no batch may be in two of them, or its people would count twice.
-
-    Parameters
-    ----------
-    sources : iterable of tuple of (Path, sequence of str)
-        The files, and the batches of each.
-
-    Examples
-    --------
-    >>> joined_batches([(Path("monday.shoal"), ["f0"]), (Path("tuesday.shoal"), ["0a", "3c"])])
-    ('0a', '3c', 'f0')
-    """
+    """Return the batches of all files in order; no batch may be in two of them, or its people would count twice."""
     seen: dict[str, Path] = {}
     for path, batches in sources:
         for batch in batches:
@@ -110,32 +99,10 @@ def write_reports(
     inputs: Sequence[Path],
     batches: Sequence[str] | None = None,
     shuffled: bool = False,
-    people: int | None = None,
+    people: int | None = None,  # how many of the records are of people, if dummies were added
     rows: RowsPerPerson = ASSUMED_ROWS,
 ) -> int:
-    """Write a report file and return the number of its records; it is there when it is complete, and not before.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    schema : Categorical
-        The mechanism of all reports.
-    names : Names
-        Of its categories.
-    records : iterable of bytes
-        The reports as bytes, many at once.
-    inputs : sequence of Path
-        Files that it must not replace.
-    batches : sequence of str, optional
-        That the reports come from; None if they are a new one.
-    shuffled : bool
-        Whether their order is random, and not that of the people.
-    people : int, optional
-        How many of the records are of people, if the shuffler has added others.
-    rows : RowsPerPerson
-        How many of the reports one person has at most.
-    """
+    """Write a report file and return the number of its records; it is there when it is complete, and not before."""
     length = schema.bytes_per_report
     content = {
         "schema": schema.to_dict(),
@@ -165,39 +132,17 @@ def write_reports(
 
 @dataclass(frozen=True, eq=False)
 class ReportFile:
-    """A report file that is whole; what its records hold is checked as they are read.
+    """A report file that is whole; what its records hold is checked as they are read."""
 
-    Attributes
-    ----------
-    path : Path
-        Where it is.
-    mechanism : Categorical
-        That randomized the reports.
-    names : Names
-        Of the categories.
-    records : int
-        How many messages there are.
-    reports : int
-        How many people they are of.
-    batches : tuple of str
-        That they come from.
-    shuffled : bool
-        Whether their order is random, and not that of the people.
-    added : bool
-        Whether the shuffler has added dummies.
-    rows : RowsPerPerson
-        How many of the reports one person has at most.
-    """
-
-    path: Path
-    mechanism: Categorical
-    names: Names
-    records: int
-    reports: int
-    batches: tuple[str, ...]
-    shuffled: bool
-    added: bool
-    rows: RowsPerPerson
+    path: Path  # where it is
+    mechanism: Categorical  # that randomized the reports
+    names: Names  # of the categories
+    records: int  # how many messages there are
+    reports: int  # how many people they are of
+    batches: tuple[str, ...]  # that they come from
+    shuffled: bool  # whether their order is random, and not that of the people
+    added: bool  # whether the shuffler has added dummies
+    rows: RowsPerPerson  # how many of the reports one person has at most
     _start: int
     _checksum: int
 
@@ -216,13 +161,13 @@ class ReportFile:
         """How many bytes a record has."""
         return self.mechanism.bytes_per_report
 
-    def blocks(self, label: str) -> Iterator[NDArray[np.uint8]]:
+    def blocks(self, label: str) -> Iterator[ByteArray]:
         """Yield the records as rows of bytes, many at once; if the checksum does not fit, say so at the end."""
         bundle = self.mechanism.bundle
         step = max(1, records_at_once(self.length) // bundle) * bundle
         yield from progress(self._blocks(step), total=-(-self.records // step), label=label)
 
-    def _blocks(self, step: int) -> Iterator[NDArray[np.uint8]]:
+    def _blocks(self, step: int) -> Iterator[ByteArray]:
         check = done = 0
         with self.path.open("rb") as file:
             file.seek(self._start)
@@ -251,7 +196,7 @@ class ReportFile:
                 ) from error
         return self.mechanism.of_people(total, self.reports) if self.added else total
 
-    def _first_bad(self, rows: NDArray[np.uint8]) -> int:
+    def _first_bad(self, rows: ByteArray) -> int:
         """Return the index of the first record that can't be read, by halving."""
         fine, bad = 0, len(rows)  # none of the first `fine` records is bad, and one of the first `bad` is
         while bad - fine > 1:

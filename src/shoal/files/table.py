@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray
 from shoal.errors import FormatError, MissingExtraError, ParameterError, StorageError
 from shoal.files.person_rows import PersonRowError, PersonRows
 from shoal.progress import followed
@@ -39,35 +39,19 @@ def arrow() -> Any:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a file; what kind of file it is, its first bytes tell.
+    """A column of a file; what kind of file it is, its first bytes tell."""
 
-    Parameters
-    ----------
-    path : Path
-        A CSV file, compressed by gzip or not, or a Parquet file.
-    name : str
-        Of the column.
-    person : str, optional
-        The column with the person of each row.
-    """
-
-    path: Path
-    name: str
-    person: str | None = None
+    path: Path  # a CSV file, compressed by gzip or not, or a Parquet file
+    name: str  # of the column
+    person: str | None = None  # the column with the person of each row
 
     def batches(self) -> Iterator[Any]:
         """Yield the values as arrow arrays, in order; those of a CSV file are bytes."""
         for batch in self._record_batches():
             yield batch.column(0)
 
-    def kept_batches(self, people: PersonRows | None) -> Iterator[tuple[Any, int, NDArray[np.bool_]]]:
-        """Yield the values of each batch, the number of rows before it, and which of its rows are kept.
-
-        Parameters
-        ----------
-        people : PersonRows, optional
-            What decides by the column `person` which rows are kept; all of them if not given.
-        """
+    def kept_batches(self, people: PersonRows | None) -> Iterator[tuple[Any, int, BoolArray]]:
+        """Yield the values of each batch, the number of rows before it, and which of its rows are kept."""
         before = 0
         for batch in self._record_batches():
             kept = np.ones(len(batch), np.bool_)

@@ -16,14 +16,12 @@ What such a mechanism promises, besides what every `Categorical` does:
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shoal.errors import ParameterError
+from shoal.arrays import Array, IntArray
 from shoal.mechanisms.categorical import Categorical
 from shoal.mechanisms.mechanism import Counts, Numbered
 from shoal.numerics.binomial import log_probability
@@ -31,22 +29,16 @@ from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.pairs.pair import Pair
 from shoal.proofs.claim import RoundClaim
 
-__all__ = ["NOTHING", "Bundled", "ReachedByPair", "binomial_masses", "binomial_quantiles", "quantiles"]
+__all__ = ["NOTHING", "Bundled", "ReachedByPair", "binomial_masses", "quantiles"]
 
 NOTHING = "nothing: whoever sees messages before they are shuffled sees what each person said"
 
 
 @dataclass(frozen=True)
 class ReachedByPair:
-    """What real inputs reach, where the pair is what every dataset has: the same from below.
+    """What real inputs reach, where the pair is what every dataset has: the same from below."""
 
-    Attributes
-    ----------
-    pair : Pair
-        Its lower ends count.
-    """
-
-    pair: Pair
+    pair: Pair  # its lower ends count
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
@@ -84,7 +76,7 @@ class Bundled(Numbered, Categorical):
         """What is left if shuffler and analyst collude."""
 
     @abstractmethod
-    def collected(self, values: NDArray[np.int64], people: int, invalid: int) -> Counts[Any]:
+    def collected(self, values: IntArray, people: int, invalid: int) -> Counts[Any]:
         """Return the counts of a round of so many people, of whose messages these were valid and so many were not."""
 
     @property
@@ -97,79 +89,48 @@ class Bundled(Numbered, Categorical):
 
         They are the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level. Messages must be
         categories themselves.
-
-        Parameters
-        ----------
-        counts : Counts
-            As released; how many messages were added is taken from them.
-        level : float
-            Of each of the two.
-        categories : int
-            How many categories.
         """
-        raise self._no_categories
+        first, masses = self.noise_masses(counts, categories)
+        fewest, most = quantiles(masses, level)
+        return first + fewest, first + most
 
-    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
+    @abstractmethod
+    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, Array]:
         """Return the least value of this noise, and the probabilities of it and of those that follow."""
-        raise self._no_categories
 
-    def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
+    @abstractmethod
+    def weighted_cumulants(self, counts: Counts[Any], weights: Array) -> tuple[float, float]:
         """Return the second and the fourth cumulant of the sum, over categories, of this noise times a weight."""
-        raise self._no_categories
-
-    @property
-    def _no_categories(self) -> ParameterError:
-        return ParameterError(f"this needs messages that are categories themselves, and {self!r} has others")
 
     def _running(self) -> None:
         """Whatever has been settled runs."""
 
 
-def binomial_quantiles(trials: int, probability: float, level: float) -> tuple[int, int]:
-    """Return the largest q with Pr(X < q) ≤ level, and the smallest with Pr(X > q) ≤ level, X binomial.
-
-    Examples
-    --------
-    >>> binomial_quantiles(10, 0.5, 0.025)
-    (2, 8)
-    """
-    first, masses = binomial_masses(trials, probability)
-    low, high = quantiles(masses, level)
-    return first + low, first + high
-
-
-def binomial_masses(trials: int, probability: float) -> tuple[int, NDArray[np.float64]]:
-    """Return the least value of a binomial number that matters, and the probabilities of it and of those that follow.
-
-    Examples
-    --------
-    >>> binomial_masses(2, 0.5)
-    (0, array([0.25, 0.5 , 0.25]))
-    """
+def binomial_masses(trials: int, probability: float) -> tuple[int, Array]:
+    """Return the least value of a binomial number that matters, and the probabilities from there on."""
     if trials == 0 or probability in (0, 1):
         return trials * int(probability), np.ones(1)
-    mean, width = trials * probability, 12 * math.sqrt(trials * probability * (1 - probability)) + 40
-    first, last = max(0, math.floor(mean - width)), min(trials, math.ceil(mean + width))
+    mean = trials * probability
+    width = 12 * math.sqrt(mean * (1 - probability)) + 40
+    first = max(0, math.floor(mean - width))
+    last = min(trials, math.ceil(mean + width))
     steps = np.arange(first, last, dtype=np.float64)
     ratios = (trials - steps) / (steps + 1) * (probability / (1 - probability))
     centre = min(max(round(mean), first), last)
-    below = np.cumprod(1 / ratios[: centre - first][::-1])[::-1]
-    masses = np.concatenate((below, [1.0], np.cumprod(ratios[centre - first :])))
+    downward = 1 / ratios[: centre - first][::-1]
+    below = np.cumprod(downward)[::-1]
+    above = np.cumprod(ratios[centre - first :])
+    masses = np.concatenate((below, [1.0], above))
     masses *= math.exp(log_probability(trials, centre, probability, 1 - probability))
     return first, masses
 
 
-def quantiles(masses: NDArray[np.float64] | Sequence[float], level: float) -> tuple[int, int]:
-    """Return the same of a list of probabilities, as positions in it.
-
-    Examples
-    --------
-    >>> quantiles([0.25, 0.5, 0.25], 0.25)
-    (1, 1)
-    """
+def quantiles(masses: Array, level: float) -> tuple[int, int]:
+    """Return the largest q with Pr(X < q) ≤ level and the smallest with Pr(X > q) ≤ level, as positions in `masses`."""
     below = np.cumsum(masses)
-    above = np.cumsum(np.asarray(masses)[::-1])
-    spare = 1 + 1e-12
-    low = int(np.searchsorted(below, level * spare, side="right"))
-    high = len(above) - 1 - int(np.searchsorted(above, level * spare, side="right"))
+    above = np.cumsum(masses[::-1])
+    most = level * (1 + 1e-12)
+    low = int(np.searchsorted(below, most, side="right"))
+    beyond = int(np.searchsorted(above, most, side="right"))
+    high = len(above) - 1 - beyond
     return min(low, len(below) - 1), max(high, 0)

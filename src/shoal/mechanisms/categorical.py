@@ -9,26 +9,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.checks import positive, probability, whole
+from shoal.arrays import Array, BoolArray, IntArray
+from shoal.checks import Number, check_fields, positive, probability, store, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design, Moments
 from shoal.estimation.estimate import Estimate
 from shoal.estimation.interval import holders
 from shoal.mechanisms.coins import CHUNK, WHOLE, Coins, Simulation, coins_for, logarithm_above, share_below
-from shoal.mechanisms.mechanism import Counts, Mechanism, Numbered, Reports, check_counts
+from shoal.mechanisms.mechanism import Counts, Mechanism, Numbered, Reports, check_counts, first_outside
 from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import Likelihoods, Support
+from shoal.proofs.blanket_claim import SupportClaim, support_claim
 
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import SupportClaim
+__all__ = ["Categorical", "Indexed", "Selection", "Supported", "Triples", "checked_frequencies", "randomized"]
 
-__all__ = ["Categorical", "Indexed", "Selection", "checked_frequencies", "randomized"]
+Supported = tuple[Array, Array]
+"""How many reports support each category, and how many fall into its block."""
+Triples = tuple[tuple[float, float, float, float], ...]
+"""The probabilities for three categories, as `Support` has them, each of a kind that occurs."""
 
 _MOST_COMPARED = 1 << 22
 """Outputs of all categories together that are looked at to compare a design with what supports what."""
@@ -62,11 +66,11 @@ class Categorical(Mechanism):
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        object.__setattr__(self, "categories", whole(categories=self.categories, least=2))
-        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+        check_fields(self, whole, "categories", least=2)
+        check_fields(self, positive, "local_epsilon")
         self.settle()
         if self.exact_epsilon > 0:  # an ε₀ too small for any coin is kept as it is, and `randomize` refuses
-            object.__setattr__(self, "local_epsilon", min(self.exact_epsilon, self.local_epsilon))
+            store(self, local_epsilon=min(self.exact_epsilon, self.local_epsilon))
 
     def settle(self) -> None:
         """Check the other parameters, and choose those that were not given."""
@@ -90,10 +94,10 @@ class Categorical(Mechanism):
         """How often reports support a category."""
 
     @abstractmethod
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return a report for each of these values; there are at most `CHUNK` of them, all checked."""
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many reports support each category, and how many fall into its block.
 
         By default the count state says just this, and there is one block.
@@ -106,7 +110,7 @@ class Categorical(Mechanism):
         yield {}, None
 
     @abstractmethod
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report supports the category next to it."""
 
     @property
@@ -157,19 +161,27 @@ class Categorical(Mechanism):
         check_counts(self, counts)
         self._running()
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
-        moments, n = self.moments, counts.reports
+        moments = self.moments
+        n = counts.reports
         if not moments.scale > 0:
             raise ParameterError(
                 f"local_epsilon={self.local_epsilon:g} is too small to estimate from: "
                 "reports of different categories differ by less than a double can tell"
             )
         support, block = self.supported(counts.values, n)
-        frequencies = ((support - moments.overlap * block) / n - moments.base) / moments.scale
-        share = np.clip((block / n - moments.other[1]) / moments.inside, 0, 1) if self._parted else np.ones(1)
+        if self._parted:
+            share = moments.block_share(block / n)
+            fewest, most = holders(support, block, n, moments, confidence=confidence)
+        else:
+            share = np.ones(1)
+            fewest, most = holders(support, None, n, moments, confidence=confidence)
+        frequencies = moments.frequencies((support - moments.overlap * block) / n)
         constant, slope = moments.line(share)
-        variance = np.maximum(constant + slope * np.clip(frequencies, 0, 1), 0) / n
-        fewest, most = holders(support, block if self._parted else None, n, moments, confidence=confidence)
-        return Estimate.within(self, n, frequencies, np.sqrt(variance), (fewest / n, most / n), confidence=confidence)
+        of_one = constant + slope * np.clip(frequencies, 0, 1)
+        variance = np.maximum(of_one, 0) / n
+        errors = np.sqrt(variance)
+        limits = (fewest / n, most / n)
+        return Estimate.within(self, n, frequencies, errors, limits, confidence=confidence)
 
     @property
     def influence(self) -> float:
@@ -200,7 +212,7 @@ class Categorical(Mechanism):
         """Whether there are several blocks."""
         return False
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: Any) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> Array:
         """Return the variance of each estimated frequency, given the people, in closed form.
 
         Parameters
@@ -214,8 +226,7 @@ class Categorical(Mechanism):
         n = whole(reports=reports)
         given = checked_frequencies(frequencies, self.categories)
         constant, slope = self.moments.line(self._block_frequencies(given))
-        variance: NDArray[np.float64] = (constant + slope * given) / n
-        return variance
+        return np.asarray((constant + slope * given) / n)
 
     @property
     def rare_variance(self) -> float:
@@ -232,7 +243,7 @@ class Categorical(Mechanism):
         """How many of all categories are in one block."""
         return 1.0
 
-    def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _block_frequencies(self, frequencies: Array) -> Array:
         return np.ones(1)
 
 
@@ -266,20 +277,21 @@ def _numbers(values: ArrayLike, categories: int) -> NDArray[Any]:
             f"got {numbers.ndim} dimensions of {numbers.dtype}",
             "values",
         )
-    if numbers.min() < 0 or numbers.max() >= categories:
-        index = int(np.flatnonzero((numbers < 0) | (numbers >= categories))[0])
+    index = first_outside(numbers, categories)
+    if index is not None:
         raise ParameterError(
             f"values[{index}] is none of the categories, which are numbered from 0 to {categories - 1}"
         )
     return numbers
 
 
-def checked_frequencies(frequencies: ArrayLike | None, categories: int) -> NDArray[np.float64]:
+def checked_frequencies(frequencies: ArrayLike | None, categories: int) -> Array:
     """Return the frequencies of the categories, equal ones if none are given."""
     if frequencies is None:
         return np.full(categories, 1 / categories)
     given = np.asarray(frequencies, dtype=np.float64)
-    if given.shape != (categories,) or not (np.all(given >= 0) and abs(given.sum() - 1) < 1e-6):
+    fine = given.shape == (categories,) and np.all(given >= 0) and abs(given.sum() - 1) < 1e-6
+    if not fine:
         raise ParameterError(f"frequencies must be {categories} numbers of at least 0 with sum 1", "frequencies")
     return given
 
@@ -300,20 +312,27 @@ class Selection(Categorical):
         """
         yield {}, cls(categories=categories, local_epsilon=1.0).design
 
-    @classmethod
-    def _best(cls, categories: int, local_epsilon: float) -> dict[str, int]:
-        """Return the parameters with the smallest error where all categories are equally frequent."""
-        least, best = math.inf, None
-        for parameters, design in cls.designs(categories):
-            error = design.error(local_epsilon, categories)
+    def _choose(self, *names: str) -> None:
+        """Choose the best parameters if no field of these is given; refuse some of them without the others.
+
+        The best have the smallest error where all categories are equally frequent.
+        """
+        given = [name for name in names if getattr(self, name) is not None]
+        if given and len(given) < len(names):
+            raise ParameterError(f"give all of {', '.join(names)}, or none of them")
+        if given:
+            return
+        least = math.inf
+        for parameters, design in self.designs(self.categories):
+            error = design.error(self.local_epsilon, self.categories)
             if error < least * (1 - 5e-3):  # of about equal ones, the first and smallest
-                least, best = error, parameters
-        if best is None:
+                least = error
+                store(self, **parameters)
+        if least == math.inf:
             raise ParameterError(
-                f"{cls.__name__} can't be decoded fast with {categories:,} categories; "
+                f"{type(self).__name__} can't be decoded fast with {self.categories:,} categories; "
                 "use HadamardResponse or RecursiveHadamardResponse"
             )
-        return best
 
     @cached_property
     @abstractmethod
@@ -328,7 +347,10 @@ class Selection(Categorical):
     @cached_property
     def exact_epsilon(self) -> float:
         """The ε₀ of the threshold, rounded up; 0 if it is too small for any coin."""
-        return logarithm_above(1 + Fraction(self.truth, WHOLE - self.truth) / self.design.share) if self.truth else 0.0
+        if not self.truth:
+            return 0.0
+        odds = Fraction(self.truth, WHOLE - self.truth)
+        return logarithm_above(1 + odds / self.design.share)
 
     @cached_property
     def moments(self) -> Moments:
@@ -339,21 +361,19 @@ class Selection(Categorical):
     def support(self) -> tuple[Support, ...]:
         """How the outputs support two inputs and three, from the design."""
         neither, one, both = self.design.probabilities()
-        everybody = self._everybody
-        kinds = self._triples
-        return (Support(self.local_epsilon, neither, one, both - everybody, everybody, kinds),)
+        some = both - self._everybody
+        return (Support(self.local_epsilon, neither, one, some, self._everybody, self._triples),)
 
-    def claim(self, reports: int) -> "SupportClaim":
+    def claim(self, reports: int) -> SupportClaim:
         """Return what a certificate of n reports claims: the mechanism by its name, or else its design in numbers."""
-        from shoal.proofs.blanket_claim import support_claim
-
         return support_claim(self, reports)
 
     @property
     def bit(self) -> BitRows | None:
         """With two categories and two outputs it is binary randomized response."""
-        if not self.categories == self.design.outputs == 2 or not self.support:  # which is checked when it is asked for
+        if not self.categories == self.design.outputs == 2:
             return None
+        _ = self.support  # which checks the design
         return BitRows.response(self.local_epsilon)
 
     @property
@@ -362,7 +382,7 @@ class Selection(Categorical):
         return 0.0
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """The probabilities for three categories, as `Support` has them, each of a kind that occurs."""
         if min(self.design.blocks, self.categories) < 3:
             return ()
@@ -377,13 +397,14 @@ class Selection(Categorical):
     def _block_share(self) -> float:
         return 1 / self.design.blocks
 
-    def _truthful(self, count: int, coins: Coins) -> NDArray[np.bool_]:
+    def _truthful(self, count: int, coins: Coins) -> BoolArray:
         return coins.words(count) < np.uint64(self.truth)
 
-    def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _block_frequencies(self, frequencies: Array) -> Array:
         """Category x is in block x mod B."""
         block = np.arange(self.categories) % self.design.blocks
-        return np.asarray(np.bincount(block, frequencies, self.design.blocks)[block], np.float64)
+        of_block = np.bincount(block, frequencies, self.design.blocks)
+        return np.asarray(of_block[block], np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,11 +423,11 @@ class Indexed(Numbered, Selection):
     def support(self) -> tuple[Support, ...]:
         """How the outputs support two inputs and three, from the design, which must be that of `supports`."""
         if not type(self).__module__.startswith("shoal."):  # those of shoal are held to theirs by its tests
-            _ = self._design_is_right
+            _ = self._checked_design
         return super().support
 
     @cached_property
-    def _design_is_right(self) -> bool:
+    def _checked_design(self) -> None:
         """Refuse a design that `supports` contradicts: a wrong one would make δ too small.
 
         All categories are compared where that is quick, and otherwise the first few.
@@ -414,7 +435,7 @@ class Indexed(Numbered, Selection):
         design = self.design
         examined = np.arange(min(self.categories, _MOST_COMPARED // design.outputs))
         if not len(examined):  # then there is nothing to compare, and the outputs would fill the memory
-            return True
+            return
         outputs = np.arange(design.outputs)
         rows = [self.supports(outputs, np.full(design.outputs, x)) for x in examined]
         table = np.array(rows, np.float64).reshape(len(examined), design.outputs)
@@ -427,7 +448,6 @@ class Indexed(Numbered, Selection):
                 f"{type(self).__name__}: {counted[x, y]:.0f} outputs support categories {x} and {y}, and its design "
                 f"says {common[x, y]:.0f}; a guarantee from a wrong design is false: correct `design` or `supports`"
             )
-        return True
 
     @abstractmethod
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
@@ -437,19 +457,22 @@ class Indexed(Numbered, Selection):
         type, and the values may be overwritten.
         """
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many reports support each category: by default, all outputs are tried with all categories."""
         if self.design.blocks > 1:
             raise NotImplementedError(f"{type(self).__name__} has several blocks, and needs `supported`")
         outputs = np.arange(self.outputs)
-        counts = [cells[self.supports(outputs, np.full(self.outputs, value))].sum() for value in range(self.categories)]
-        return np.array(counts, np.float64), np.full(1, float(reports))
+        counts = np.zeros(self.categories)
+        for value in range(self.categories):
+            supporting = self.supports(outputs, np.full(self.outputs, value))
+            counts[value] = cells[supporting].sum()
+        return counts, np.full(1, float(reports))
 
-    def supported_by(self, reports: Reports) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported_by(self, reports: Reports) -> Supported:
         """Return the same from the reports themselves; by default they are counted first."""
         return self.supported(self.tally(reports), len(reports))
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return for each value one of its outputs with probability λ, and else any output."""
         reports = coins.below(self.outputs, len(values))
         own = self.own(values.astype(reports.dtype), reports, coins)

@@ -9,13 +9,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
 
+from shoal.arrays import BoolArray, IntArray, WordArray
 from shoal.errors import ParameterError
 
 __all__ = ["CHUNK", "WHOLE", "Coins", "Simulation", "coins_for", "logarithm_above", "secure_coins", "share_below"]
-
-Words = NDArray[np.uint64]
 
 WHOLE = 1 << 64
 """The number of coins that a threshold is out of."""
@@ -30,17 +30,15 @@ _REKEY = 1 << 30
 
 def share_below(local_epsilon: float, odds: Fraction) -> int:
     """Return the largest L < 2⁶⁴ for which L/(2⁶⁴ − L) is at most (e^ε₀ − 1)·odds."""
-    from flint import arb, ctx, fmpq
-
     with ctx.workprec(_PRECISION):
-        most = arb(min(local_epsilon, _LARGEST)).expm1() * fmpq(odds.numerator, odds.denominator)
-        return min(int((WHOLE * most / (1 + most)).lower().floor().fmpz()), WHOLE - 1)
+        expm1_eps = arb(min(local_epsilon, _LARGEST)).expm1()
+        most = expm1_eps * fmpq(odds.numerator, odds.denominator)
+        share = WHOLE * most / (1 + most)
+        return min(int(share.lower().floor().fmpz()), WHOLE - 1)
 
 
 def logarithm_above(ratio: Fraction) -> float:
     """Return the smallest double that is at least ln(ratio)."""
-    from flint import arb, ctx, fmpq
-
     with ctx.workprec(_PRECISION):
         exact = arb(fmpq(ratio.numerator, ratio.denominator)).log()
         result = float(exact)
@@ -78,7 +76,7 @@ class Coins:
             part = target[start : start + len(_ZEROS)]
             self._stream.update_into(_ZEROS[: len(part)], part)
 
-    def words(self, count: int) -> Words:
+    def words(self, count: int) -> WordArray:
         """Return uniform 64-bit words."""
         words = np.empty(count, np.uint64)
         self._fill(words)
@@ -90,7 +88,7 @@ class Coins:
         self._fill(halves)
         return halves
 
-    def permutation(self, count: int) -> NDArray[np.int64]:
+    def permutation(self, count: int) -> IntArray:
         """Return a uniformly random order: that of random 64-bit keys, drawn again if two of them are equal."""
         while True:
             keys = self.words(count)
@@ -106,7 +104,8 @@ class Coins:
         numbers have more of than others. No number is more likely than another, not even by 2⁻⁶⁴.
         """
         if bound > 1 << 31:
-            result: NDArray[Any] = self.words(count) >> np.uint64(64 - (bound - 1).bit_length())
+            unused = 64 - (bound - 1).bit_length()
+            result: NDArray[Any] = self.words(count) >> np.uint64(unused)
             again = np.flatnonzero(result >= np.uint64(bound))
         elif bound & (bound - 1) == 0:
             return self.halves(count) & np.uint32(bound - 1)
@@ -115,12 +114,13 @@ class Coins:
             parts = product.view(np.uint32).reshape(-1, 2)  # the lower part decides, the upper part is the number
             low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
             result = parts[:, high].copy()
-            again = np.flatnonzero(parts[:, low] < np.uint32((1 << 32) % bound))
+            excess = np.uint32((1 << 32) % bound)
+            again = np.flatnonzero(parts[:, low] < excess)
         if len(again):
             result[again] = self.below(bound, len(again))
         return result
 
-    def happen(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:
+    def happen(self, numerator: int, denominator: int, count: int) -> BoolArray:
         """Return events of this probability, a ratio of whole numbers, exactly: 64 of its digits at a time.
 
         A word below the first 64 digits of the ratio happens, one above does not, and one that is equal asks the next.

@@ -1,31 +1,30 @@
 """Covers: each person adds uniformly random messages to their own, and the messages of all are shuffled one by one."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shoal.checks import probability, whole
+from shoal.arrays import Array, BoolArray, IntArray
+from shoal.checks import Number, check_fields, probability, store, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design, Moments
 from shoal.estimation.estimate import Estimate
 from shoal.estimation.interval import two_sided
-from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, binomial_quantiles
-from shoal.mechanisms.categorical import Indexed, checked_frequencies
+from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, quantiles
+from shoal.mechanisms.categorical import Indexed, Supported, checked_frequencies
 from shoal.mechanisms.coins import WHOLE, Coins
-from shoal.mechanisms.mechanism import Counts, Reports, check_counts
+from shoal.mechanisms.mechanism import Counts, Reports, check_counts, first_outside
 from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
 from shoal.pairs.pair import Pair
 from shoal.pairs.registry import mechanism_of, register
-
-if TYPE_CHECKING:
-    from shoal.proofs.several_messages_claim import CoverClaim
+from shoal.proofs.several_messages_claim import CoverClaim
 
 __all__ = ["Covered"]
 
@@ -79,16 +78,16 @@ class Covered(Bundled):
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        object.__setattr__(self, "categories", whole(categories=self.categories, least=2))
-        object.__setattr__(self, "slots", whole(slots=self.slots, most=_MOST_SLOTS))
+        check_fields(self, whole, "categories", least=2)
+        check_fields(self, whole, "slots", most=_MOST_SLOTS)
         given = self.fill
         if not isinstance(given, (int, float)) or isinstance(given, bool) or not 0 < given <= 1:
             raise ParameterError(f"fill must be greater than 0 and at most 1, got {given!r}", "fill")
-        object.__setattr__(self, "fill", math.ceil(Fraction(given) * _FILLS) / _FILLS)
+        store(self, fill=math.ceil(Fraction(given) * _FILLS) / _FILLS)
         if isinstance(self.response, Mapping):
-            object.__setattr__(self, "response", mechanism_of(self.response))
+            store(self, response=mechanism_of(self.response))
         if self.response is None:
-            object.__setattr__(self, "local_epsilon", math.inf)
+            store(self, local_epsilon=math.inf)
             return
         if not isinstance(self.response, Indexed) or self.response.categories != self.categories:
             raise ParameterError(
@@ -96,7 +95,7 @@ class Covered(Bundled):
                 f"ProjectiveGeometryResponse; got {self.response!r}",
                 "response",
             )
-        object.__setattr__(self, "local_epsilon", self.response.local_epsilon)
+        store(self, local_epsilon=self.response.local_epsilon)
 
     @cached_property
     def design(self) -> Design:
@@ -145,47 +144,50 @@ class Covered(Bundled):
 
     def profile(self, reports: int) -> Pair:
         """Return the pair of n people, all of whom fill their slots."""
-        slots, design = self.slots * reports, self.design
+        design = self.design
+        slots = self.slots * reports
         if slots > MOST_SLOTS:
             raise ParameterError(
                 f"{reports:,} people with slots={self.slots} have more than {MOST_SLOTS:,} slots together; ask for "
                 f"reports={MOST_SLOTS // self.slots}, whose guarantee holds for more people as well"
             )
-        common = design.common if design.blocks == 1 else 0
-        numbers = {"outputs": design.outputs, "supporting": design.supporting, "common": common}
+        numbers = {"outputs": design.outputs, "supporting": design.supporting, "common": design.least_common}
         if self.response is None:
             return CoverPair(slots, self.fill, **numbers)
         return covered_response(slots, self.fill, **numbers, truth=self.truth)
 
-    def claim(self, reports: int) -> "CoverClaim":
+    def claim(self, reports: int) -> CoverClaim:
         """Return what a certificate of n people claims."""
-        from shoal.proofs.several_messages_claim import CoverClaim
-
-        design, truth = self.design, WHOLE if self.response is None else self.response.truth
-        common = design.common if design.blocks == 1 else 0
-        return CoverClaim(self.slots * reports, self.fill, design.outputs, design.supporting, common, truth)
+        design = self.design
+        truth = WHOLE if self.response is None else self.response.truth
+        slots = self.slots * reports
+        return CoverClaim(slots, self.fill, design.outputs, design.supporting, design.least_common, truth)
 
     @property
-    def reached(self) -> Any:
+    def reached(self) -> Callable[[int], ReachedByPair] | None:
         """What every dataset reaches, for k-ary responses; not known for others."""
-        return None if self.response is not None else lambda reports: ReachedByPair(self.profile(reports))
+        if self.response is not None:
+            return None
+        return lambda reports: ReachedByPair(self.profile(reports))
 
     @property
     def blank(self) -> Reports:
         """No bundle at all, of the smallest type that holds all messages."""
         return np.empty((0, self.bundle), super().blank.dtype)
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return a bundle for each value: the message first, then the slots."""
         outputs = self.design.outputs
         bundles = np.empty((len(values), self.bundle), self.blank.dtype)
         bundles[:, 0] = values if self.response is None else self.response.report(values, coins)
         count = len(values) * self.slots
         if self.null is None:
-            bundles[:, 1:] = coins.below(outputs, count).reshape(-1, self.slots)
+            drawn = coins.below(outputs, count)
+            bundles[:, 1:] = drawn.reshape(-1, self.slots)
             return bundles
         covers = np.full(count, self.null, bundles.dtype)
-        filled = np.flatnonzero(coins.halves(count) < np.uint32(round(self.fill * _FILLS)))
+        threshold = np.uint32(round(self.fill * _FILLS))
+        filled = np.flatnonzero(coins.halves(count) < threshold)
         covers[filled] = coins.below(outputs, len(filled))
         bundles[:, 1:] = covers.reshape(-1, self.slots)
         return bundles
@@ -201,8 +203,8 @@ class Covered(Bundled):
             raise ParameterError(
                 f"these are not bundles of {self.bundle} messages, nor messages: {given.dtype} of shape {given.shape}"
             )
-        if given.min() < 0 or given.max() >= self.outputs:
-            index = int(np.flatnonzero((given < 0) | (given >= self.outputs))[0])
+        index = first_outside(given, self.outputs)
+        if index is not None:
             raise ParameterError(f"message {index} is {given[index]}, and {self!r} has 0 to {self.outputs - 1}")
         return given
 
@@ -214,7 +216,7 @@ class Covered(Bundled):
             raise ParameterError(f"{len(messages):,} messages are no whole number of bundles of {self.bundle}")
         return Counts(self, self.tally(messages), people)
 
-    def collected(self, values: NDArray[np.int64], people: int, invalid: int) -> "Counts[Any]":
+    def collected(self, values: IntArray, people: int, invalid: int) -> "Counts[Any]":
         """Return the counts of a round of so many people: messages that are not valid count as empty ones.
 
         Whoever sends one could have sent an empty one instead, and moves estimates no further. If fewer messages say
@@ -231,19 +233,22 @@ class Covered(Bundled):
         filled[self.null] -= silent * self.bundle
         return Counts(self, filled, people - silent)
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether so many bundles can have these counts: every person has a message that is not empty."""
         total = sum(values.tolist())
-        return total == reports * self.bundle and (self.null is None or int(values[-1]) <= reports * self.slots)
+        empty = 0 if self.null is None else int(values[-1])
+        return total == reports * self.bundle and empty <= reports * self.slots
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each message supports the category next to it; an empty slot supports none."""
+        given = np.asarray(reports)
         if self.response is None:
-            return np.asarray(np.asarray(reports) == np.asarray(values))
-        empty = np.asarray(reports) == self.design.outputs
-        return np.asarray(self.response.supports(np.where(empty, 0, reports), values) & ~empty)
+            return np.asarray(given == np.asarray(values))
+        empty = given == self.design.outputs
+        supported = self.response.supports(np.where(empty, 0, given), values)
+        return np.asarray(supported & ~empty)
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many messages support each category, and how many fall into its block."""
         said = cells[: self.design.outputs]
         messages = int(said.sum())
@@ -259,7 +264,7 @@ class Covered(Bundled):
     def _block_share(self) -> float:
         return 1 / self.design.blocks
 
-    def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _block_frequencies(self, frequencies: Array) -> Array:
         if self.response is None:
             return np.ones(1)
         return self.response._block_frequencies(frequencies)
@@ -267,48 +272,51 @@ class Covered(Bundled):
     @cached_property
     def _cover(self) -> tuple[float, float]:
         """The mean and the variance of Z of one cover, as `Moments` has it of a message."""
-        uniform = self.design.supporting / self.design.outputs, 1 / self.design.blocks
+        share = self.design.supporting / self.design.outputs
+        uniform = (share, 1 / self.design.blocks)
         return self.moments.mean(uniform), self.moments.spread(uniform)
 
-    def _variance(
-        self, frequencies: NDArray[np.float64], blocks: NDArray[np.float64] | float, people: int, covers: float
-    ) -> NDArray[np.float64]:
+    def _variance(self, frequencies: Array, blocks: Array | float, people: int, covers: float) -> Array:
+        """Return the variance of estimates, that of the messages of people and that of the covers."""
         constant, slope = self.moments.line(blocks)
         own = (constant + slope * frequencies) / people
-        return np.asarray(own + covers * self._cover[1] / (people * self.moments.scale) ** 2)
+        of_cover = self._cover[1] / (people * self.moments.scale) ** 2
+        return np.asarray(own + covers * of_cover)
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: Any) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> Array:
         """Return the variance of each estimated frequency, given the people, in closed form."""
-        n, given = whole(reports=reports), checked_frequencies(frequencies, self.categories)
-        return self._variance(given, self._block_frequencies(given), n, n * self.slots * self.fill)
+        n = whole(reports=reports)
+        given = checked_frequencies(frequencies, self.categories)
+        covers = n * self.slots * self.fill
+        return self._variance(given, self._block_frequencies(given), n, covers)
 
     @property
     def rare_variance(self) -> float:
         """The variance, times n, of the estimate for a category that nobody holds, where the others are all equal."""
-        return float(self._variance(np.zeros(1), self._block_share, 1, self.slots * self.fill)[0])
+        covers = self.slots * self.fill
+        variance = self._variance(np.zeros(1), self._block_share, 1, covers)
+        return float(variance[0])
 
     def _covers(self, counts: Counts[Any]) -> int:
         """Return how many covers there are: all messages that are not empty, less one for each person."""
         return int(counts.values[: self.design.outputs].sum()) - counts.reports
 
-    def noise_limits(self, counts: Counts[Any], level: float, categories: int = 1) -> tuple[int, int]:
-        """Return the quantiles of how many covers say one of so many categories."""
+    def _check_plain(self) -> None:
         if self.response is not None:
-            return super().noise_limits(counts, level, categories)
-        return binomial_quantiles(self._covers(counts), categories / self.categories, level)
+            raise ParameterError(f"this needs messages that are categories themselves, and {self!r} has others")
 
-    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
+    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, Array]:
         """Return how likely it is that so many covers say one of so many categories."""
-        if self.response is not None:
-            return super().noise_masses(counts, categories)
+        self._check_plain()
         return binomial_masses(self._covers(counts), categories / self.categories)
 
-    def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
+    def weighted_cumulants(self, counts: Counts[Any], weights: Array) -> tuple[float, float]:
         """Return the second and the fourth cumulant of the sum of the weights of what all covers say."""
-        if self.response is not None:
-            return super().weighted_cumulants(counts, weights)
-        apart, covers = weights - np.mean(weights), self._covers(counts)
-        second, fourth = (float(np.mean(apart**power)) for power in (2, 4))
+        self._check_plain()
+        covers = self._covers(counts)
+        apart = weights - np.mean(weights)
+        second = float(np.mean(apart**2))
+        fourth = float(np.mean(apart**4))
         return covers * second, covers * (fourth - 3 * second**2)
 
     def estimate(self, counts: Counts[Any], *, confidence: float = 0.95) -> Estimate:
@@ -335,22 +343,27 @@ class Covered(Bundled):
         said = given if self.null is None else given[given != self.null]
         return self._estimated(self.response.supported_by(said), people, len(said) - people, confidence)
 
-    def _estimated(
-        self, supported: tuple[NDArray[np.float64], NDArray[np.float64]], n: int, covers: int, confidence: float
-    ) -> Estimate:
+    def _estimated(self, supported: Supported, n: int, covers: int, confidence: float) -> Estimate:
         """Return the estimate, from how many messages support each category, and how many of them are covers."""
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
-        (support, block), moments = supported, self.moments
+        support, block = supported
+        moments = self.moments
         mean, _ = self._cover
-        frequencies = ((support - moments.overlap * block - covers * mean) / n - moments.base) / moments.scale
-        share: NDArray[np.float64] | float = 1.0
+        observed = support - moments.overlap * block - covers * mean
+        frequencies = moments.frequencies(observed / n)
+        share: Array | float = 1.0
         if self._parted:
-            share = np.clip(((block - covers / self.design.blocks) / n - moments.other[1]) / moments.inside, 0, 1)
-        deviation = np.sqrt(np.maximum(self._variance(np.clip(frequencies, 0, 1), share, n, covers), 0))
+            share = moments.block_share((block - covers / self.design.blocks) / n)
+        variance = self._variance(np.clip(frequencies, 0, 1), share, n, covers)
+        deviation = np.sqrt(np.maximum(variance, 0))
         if self.response is None:
-            fewest, most = binomial_quantiles(covers, 1 / self.categories, (1 - confidence) / 2)
-            limits = np.clip((support - most) / n, 0, 1), np.clip((support - fewest) / n, 0, 1)
+            first, masses = binomial_masses(covers, 1 / self.categories)
+            fewest, most = quantiles(masses, (1 - confidence) / 2)
+            lower = (support - first - most) / n
+            upper = (support - first - fewest) / n
         else:
             width = two_sided(confidence) * deviation
-            limits = np.clip(frequencies - width, 0, 1), np.clip(frequencies + width, 0, 1)
+            lower = frequencies - width
+            upper = frequencies + width
+        limits = (np.clip(lower, 0, 1), np.clip(upper, 0, 1))
         return Estimate.within(self, n, frequencies, deviation, limits, confidence=confidence)

@@ -4,24 +4,24 @@ import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from flint import arb, ctx
+from numpy.typing import ArrayLike
 
-from shoal.checks import positive, probability, whole
+from shoal.arrays import Array, BoolArray, IntArray
+from shoal.checks import Number, check_fields, positive, probability, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design, Moments
 from shoal.estimation.estimate import Estimate
-from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair, quantiles
-from shoal.mechanisms.categorical import checked_frequencies
+from shoal.mechanisms.bundled import NOTHING, Bundled, ReachedByPair
+from shoal.mechanisms.categorical import Supported, checked_frequencies
 from shoal.mechanisms.coins import Coins, Simulation, coins_for, logarithm_above
 from shoal.mechanisms.mechanism import Counts, Reports, check_counts
 from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.several_messages_claim import DummyClaim
+from shoal.proofs.several_messages_claim import DummyClaim
 
 __all__ = ["Dummies", "decay_of"]
 
@@ -30,17 +30,10 @@ _MOST_HELPERS = 1000
 
 
 def decay_of(epsilon: float) -> int:
-    """Return the least whole number of 2⁻⁶⁴ that is at least e^(−ε/2), in these parts.
-
-    Examples
-    --------
-    >>> decay_of(1.0) / 2**64
-    0.6065306597126334
-    """
-    from flint import arb, ctx
-
+    """Return the least whole number of 2⁻⁶⁴ that is at least e^(−ε/2), in these parts."""
     with ctx.workprec(_PRECISION):
-        return int(((-arb(epsilon) / 2).exp() * DECAYS).upper().ceil().fmpz())
+        decay = (-arb(epsilon) / 2).exp()
+        return int((decay * DECAYS).upper().ceil().fmpz())
 
 
 @register("dummies", "the category itself; the shuffler, or helpers, add dummies", code=11)
@@ -87,16 +80,15 @@ class Dummies(Bundled):
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        object.__setattr__(self, "categories", whole(categories=self.categories, least=2))
+        check_fields(self, whole, "categories", least=2)
+        check_fields(self, whole, "limit", most=MOST_LIMIT)
+        check_fields(self, whole, "helpers", most=_MOST_HELPERS)
         epsilon = positive(epsilon=self.epsilon)
         decay = decay_of(epsilon)
         if not 0 < decay < DECAYS:
             raise ParameterError(f"epsilon={epsilon!r} is out of the range of 64-bit coins; use 1e-15 to 80")
-        object.__setattr__(self, "decay", decay)
-        object.__setattr__(self, "epsilon", min(logarithm_above(Fraction(DECAYS, decay) ** 2), epsilon))
-        object.__setattr__(self, "limit", whole(limit=self.limit, most=MOST_LIMIT))
-        object.__setattr__(self, "helpers", whole(helpers=self.helpers, most=_MOST_HELPERS))
-        object.__setattr__(self, "local_epsilon", math.inf)
+        exact = logarithm_above(Fraction(DECAYS, decay) ** 2)
+        store(self, decay=decay, epsilon=min(exact, epsilon), local_epsilon=math.inf)
 
     @cached_property
     def design(self) -> Design:
@@ -137,25 +129,23 @@ class Dummies(Bundled):
         """Return the pair, which is that of any number of people."""
         return DummyPair(self.decay, self.limit)
 
-    def claim(self, reports: int) -> "DummyClaim":
+    def claim(self, reports: int) -> DummyClaim:
         """Return what a certificate claims."""
-        from shoal.proofs.several_messages_claim import DummyClaim
-
         return DummyClaim(self.decay, self.limit)
 
     def reached(self, reports: int) -> ReachedByPair:
         """Return what every dataset reaches: the same."""
         return ReachedByPair(self.profile(reports))
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return the message of each person, which is the category."""
         return values.astype(self.blank.dtype)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each message is the category next to it."""
-        return np.asarray(np.asarray(reports) == np.asarray(values))
+        return np.equal(reports, values)
 
-    def noise(self, coins: Coins, count: int) -> NDArray[np.int64]:
+    def noise(self, coins: Coins, count: int) -> IntArray:
         """Return independent Z, exactly: the binary digits of a geometric number, a sign, and another try beyond t.
 
         The digits of a geometric number are independent; that of 2ⁱ is 1 with odds a^(2ⁱ) : 1.
@@ -168,7 +158,8 @@ class Dummies(Bundled):
         while len(left):
             size = np.zeros(len(left), np.int64)
             for digit, power in enumerate(powers):
-                ones = coins.happen(power, power + (1 << (64 << digit)), len(left))
+                unit = 1 << (64 << digit)
+                ones = coins.happen(power, power + unit, len(left))
                 size += ones.astype(np.int64) << digit
             negative = coins.words(len(left)) >> np.uint64(63) != 0
             kept = (size <= self.limit) & ~(negative & (size == 0))
@@ -176,14 +167,16 @@ class Dummies(Bundled):
             left = left[~kept]
         return result
 
-    def draw(self, *, simulation: Simulation | None = None) -> NDArray[np.int64]:
+    def draw(self, *, simulation: Simulation | None = None) -> IntArray:
         """Return how many dummies one party adds for each category: secret, and drawn once for the same messages."""
         return self.limit + self.noise(coins_for(simulation), self.categories)
 
     def dummies(self, *, simulation: Simulation | None = None) -> Reports:
         """Return the dummies of one party as messages, in a random order: drawn once for the same messages."""
-        messages = np.repeat(np.arange(self.categories), self.draw(simulation=simulation)).astype(self.blank.dtype)
-        return np.asarray(messages[coins_for(simulation).permutation(len(messages))])
+        drawn = self.draw(simulation=simulation)
+        messages = np.repeat(np.arange(self.categories), drawn).astype(self.blank.dtype)
+        order = coins_for(simulation).permutation(len(messages))
+        return np.asarray(messages[order])
 
     def released(self, counts: Counts[Any], *, simulation: Simulation | None = None) -> Counts[Any]:
         """Return what the analyst may see of these counts: with the dummies of all helpers, drawn now and only now."""
@@ -216,7 +209,8 @@ class Dummies(Bundled):
 
     def of_people(self, counts: Counts[Any], people: int) -> Counts[Any]:
         """Return counts of all messages of a round, dummies of all helpers included, as those of so many people."""
-        total, values = whole(people=people, least=0), counts.values.copy()
+        total = whole(people=people, least=0)
+        values = counts.values.copy()
         values[-1] = self.helpers
         if counts.values[-1] or not self.consistent(values, total):
             most = total + 2 * self.helpers * self.limit * self.categories
@@ -225,55 +219,62 @@ class Dummies(Bundled):
             )
         return Counts(self, values, total)
 
-    def collected(self, values: NDArray[np.int64], people: int, invalid: int) -> Counts[Any]:
+    def collected(self, values: IntArray, people: int, invalid: int) -> Counts[Any]:
         """Return the counts of a round with its dummies: whoever sent what is not valid is not counted."""
-        return self.of_people(Counts(self, values, int(values[:-1].sum())), max(people - invalid, 0))
+        counts = Counts(self, values, int(values[:-1].sum()))
+        return self.of_people(counts, max(people - invalid, 0))
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether so many people and as many draws of dummies can have these counts."""
-        total, draws = sum(values[:-1].tolist()), int(values[-1])
-        return bool(reports <= total <= reports + 2 * draws * self.limit * self.categories)
+        total = sum(values[:-1].tolist())
+        most = 2 * int(values[-1]) * self.limit * self.categories
+        return bool(reports <= total <= reports + most)
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return how many messages say each category, less the mean of its dummies."""
-        return cells[:-1].astype(np.float64) - self.limit * int(cells[-1]), np.full(1, float(reports))
+        mean = self.limit * int(cells[-1])
+        said = cells[:-1].astype(np.float64)
+        return said - mean, np.full(1, float(reports))
 
     @cached_property
-    def _masses(self) -> NDArray[np.float64]:
-        """The probability of every Z from −t to t."""
-        powers = (self.decay / DECAYS) ** np.abs(np.arange(-self.limit, self.limit + 1, dtype=np.float64))
+    def _steps(self) -> Array:
+        """The values of Z, from −t to t."""
+        return np.arange(-self.limit, self.limit + 1, dtype=np.float64)
+
+    @cached_property
+    def _masses(self) -> Array:
+        """The probability of every Z."""
+        powers = (self.decay / DECAYS) ** np.abs(self._steps)
         return np.asarray(powers / powers.sum())
 
     @cached_property
     def noise_variance(self) -> float:
         """The variance of a count, that of the noise of all helpers."""
-        steps = np.arange(-self.limit, self.limit + 1, dtype=np.float64)
-        return self.helpers * float(self._masses @ steps**2)
+        return self.helpers * float(self._masses @ self._steps**2)
 
-    def noise_limits(self, counts: Counts[Any], level: float, categories: int = 1) -> tuple[int, int]:
-        """Return the quantiles of the noise of so many categories together, of a sum of as many Z for each helper."""
-        first, masses = self.noise_masses(counts, categories)
-        fewest, most = quantiles(masses, level)
-        return first + fewest, first + most
-
-    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, NDArray[np.float64]]:
+    def noise_masses(self, counts: Counts[Any], categories: int = 1) -> tuple[int, Array]:
         """Return the least value of a sum of as many Z for each helper, and the probabilities of all values."""
         copies = categories * int(counts.values[-1])
         size = 2 * self.limit * copies + 1
-        masses = np.maximum(np.fft.irfft(np.fft.rfft(self._masses, size) ** copies, size), 0)
-        return -copies * self.limit, masses
+        spectrum = np.fft.rfft(self._masses, size)
+        masses = np.fft.irfft(spectrum**copies, size)
+        return -copies * self.limit, np.maximum(masses, 0)
 
     def noise_like(self, other: Bundled) -> bool:
         """Tell whether another protocol adds the same noise to each count."""
         return isinstance(other, Dummies) and replace(other, categories=self.categories) == self
 
-    def weighted_cumulants(self, counts: Counts[Any], weights: NDArray[np.float64]) -> tuple[float, float]:
+    def weighted_cumulants(self, counts: Counts[Any], weights: Array) -> tuple[float, float]:
         """Return the second and the fourth cumulant of the sum of the noise of each category times its weight."""
-        steps, draws = np.arange(-self.limit, self.limit + 1, dtype=np.float64), int(counts.values[-1])
-        second, fourth = (float(self._masses @ steps**power) for power in (2, 4))
-        return draws * second * float(np.sum(weights**2)), draws * (fourth - 3 * second**2) * float(np.sum(weights**4))
+        draws = int(counts.values[-1])
+        second = float(self._masses @ self._steps**2)
+        fourth = float(self._masses @ self._steps**4)
+        excess = fourth - 3 * second**2
+        squares = float(np.sum(weights**2))
+        fourths = float(np.sum(weights**4))
+        return draws * second * squares, draws * excess * fourths
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: Any) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> Array:
         """Return the variance of each estimated frequency, given the people: the same for all of them."""
         checked_frequencies(frequencies, self.categories)
         return np.full(self.categories, self.noise_variance / whole(reports=reports) ** 2)
@@ -299,6 +300,8 @@ class Dummies(Bundled):
         n = counts.reports
         support, _ = self.supported(counts.values, n)
         fewest, most = self.noise_limits(counts, (1 - confidence) / 2)
-        limits = np.clip((support - most) / n, 0, 1), np.clip((support - fewest) / n, 0, 1)
-        deviation = np.full(self.categories, math.sqrt(self.noise_variance * draws / self.helpers) / n)
-        return Estimate.within(self, n, support / n, deviation, limits, confidence=confidence)
+        lower = np.clip((support - most) / n, 0, 1)
+        upper = np.clip((support - fewest) / n, 0, 1)
+        error = math.sqrt(self.noise_variance * draws / self.helpers) / n
+        errors = np.full(self.categories, error)
+        return Estimate.within(self, n, support / n, errors, (lower, upper), confidence=confidence)

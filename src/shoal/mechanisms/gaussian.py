@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
@@ -12,9 +12,7 @@ from shoal.numerics.noise import GaussianRatio
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.noise_profile import NoiseProfile, Pools
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import GaussianClaim
+from shoal.proofs.blanket_claim import GaussianClaim
 
 __all__ = ["Gaussian"]
 
@@ -87,10 +85,8 @@ class Gaussian(NoisyMean):
         """Return the privacy profile of n such reports, shuffled."""
         return NoiseProfile(reports, GaussianRatio(self.relative_sigma))
 
-    def claim(self, reports: int) -> "GaussianClaim":
+    def claim(self, reports: int) -> GaussianClaim:
         """Return what a certificate of n reports claims."""
-        from shoal.proofs.blanket_claim import GaussianClaim
-
         return GaussianClaim(reports, self.relative_sigma, 2, 1.0)
 
     def _reached(self) -> tuple[Pools, ...]:
@@ -99,7 +95,8 @@ class Gaussian(NoisyMean):
         Cells are put together into pools, which loses a little.
         """
         width = self.relative_sigma
-        pools = 2 * math.ceil(min(_POOLS * (1 / width + 2 * _REACH) / (2 + 4 * _REACH), 4 * _POOLS))
+        wanted = _POOLS * (1 / width + 2 * _REACH) / (2 + 4 * _REACH)
+        pools = 2 * math.ceil(min(wanted, 4 * _POOLS))
         beyond = math.ceil(_REACH * width * self.grid.intervals / self.grid.width)
         scale = width * self.grid.intervals * math.sqrt(2)
 

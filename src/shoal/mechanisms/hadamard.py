@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shoal.checks import whole
+from shoal.arrays import Array, BoolArray, IntArray, WordArray
+from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.categorical import Indexed, Supported, Triples
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs.registry import register
 
-__all__ = ["Blocked", "HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
-
-Floats = NDArray[np.float64]
+__all__ = ["HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
 
 
 def power_above(number: int) -> int:
@@ -30,39 +29,37 @@ def power_above(number: int) -> int:
     return 1 << max(number - 1, 0).bit_length()
 
 
-def negative(rows: NDArray[np.uint64], columns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def negative(rows: WordArray, columns: WordArray) -> BoolArray:
     """Return where Sylvester's matrix has −1: an odd number of common bits."""
     return np.asarray(np.bitwise_count(rows & columns) & 1, np.bool_)
 
 
 @cache
-def _matrix(order: int) -> Floats:
-    positions = np.arange(order, dtype=np.uint64)
-    return np.where(negative(positions[:, None], positions[None, :]), -1.0, 1.0)
+def _matrix(order: int) -> Array:
+    rows = np.arange(order, dtype=np.uint64)[:, None]
+    return np.where(negative(rows, rows.T), -1.0, 1.0)
 
 
-def transform(table: NDArray[np.int64] | Floats) -> Floats:
+def transform(table: IntArray | Array) -> Array:
     """Return the product of each row with the Hadamard matrix of its length, a power of two.
 
     Sixteen at a time, each step a small matrix product. Whole numbers up to 2⁵³ stay exact.
-
-    Examples
-    --------
-    >>> transform(np.array([[1, 2, 3, 4]])).tolist()
-    [[10.0, -2.0, -4.0, 0.0]]
     """
-    shape = table.shape
-    bits = (shape[1] - 1).bit_length()
+    left = table.shape[1]
+    bits = (left - 1).bit_length()
     steps = -(-bits // 4)
-    left, result = shape[1], np.ascontiguousarray(table, dtype=np.float64)
-    for step in range(steps):
-        radix = 1 << -(-bits * (step + 1) // steps) + (bits * step) // -steps  # about equal, and 16 at most
+    result = np.ascontiguousarray(table, dtype=np.float64)
+    done = 0
+    for step in range(1, steps + 1):
+        until = -(-bits * step // steps)
+        radix = 1 << (until - done)  # about equal, and 16 at most
+        done = until
         left //= radix
         if left > 1:
             result = np.matmul(_matrix(radix), result.reshape(-1, radix, left))
         else:
             result = result.reshape(-1, radix) @ _matrix(radix)
-    return result.reshape(shape)
+    return result.reshape(table.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,16 +70,15 @@ class Blocked(Indexed):
 
     def settle(self) -> None:
         """Check the blocks, or choose the best."""
-        most = power_above(self.categories) // 2
-        if self.blocks is None:
-            object.__setattr__(self, "blocks", self._best(self.categories, self.local_epsilon)["blocks"])
+        self._choose("blocks")
         blocks = whole(blocks=self.blocks)
+        most = power_above(self.categories) // 2
         if blocks & (blocks - 1) or blocks > most:
             raise ParameterError(
                 f"blocks must be a power of two, at most {most} for {self.categories} categories, got {blocks}",
                 "blocks",
             )
-        object.__setattr__(self, "blocks", blocks)
+        store(self, blocks=blocks)
 
     @classmethod
     @abstractmethod
@@ -113,19 +109,29 @@ class Blocked(Indexed):
     def _position(self, values: Reports) -> tuple[Reports, Reports]:
         """Return the block and the position in it."""
         kind = values.dtype.type
-        return values & kind(self.design.blocks - 1), values >> kind(self.design.blocks.bit_length() - 1)
+        shift = kind(self.design.blocks.bit_length() - 1)
+        return values & kind(self.design.blocks - 1), values >> shift
 
-    def _spread(self, blocks: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _within(self, block: Reports, output: Reports) -> Reports:
+        """Return the output of the mechanism, from a block and an output within it."""
+        if self.design.blocks == 1:
+            return output
+        shift = output.dtype.type(self._size.bit_length() - 1)
+        return np.asarray(output | block << shift)
+
+    def _parts(self, reports: Reports, values: ArrayLike) -> tuple[BoolArray, Reports, Reports]:
+        """Return whether reports are in the block of the values, the outputs within it, and the positions."""
+        block, position = self._position(np.asarray(values, np.uint64))
+        outputs = np.asarray(reports, np.uint64)
+        given, output = np.divmod(outputs, np.uint64(self._size))
+        return given == block, output, position
+
+    def _spread(self, blocks: Array) -> Array:
         """Return what each category has, from a table with a row for each block and a column for each position."""
         return np.ascontiguousarray(blocks.T).ravel()[: self.categories]
 
 
-@register(
-    "hadamard-response",
-    "a column of a Hadamard matrix, rather one with a plus at the truth",
-    code=2,
-    planned=2,
-)
+@register("hadamard-response", "a column of a Hadamard matrix, rather one with a plus at the truth", code=2, planned=2)
 @dataclass(frozen=True, kw_only=True)
 class HadamardResponse(Blocked):
     """The mechanism that reports a block and a column, e^ε₀ times as often one with a plus in the row of the truth.
@@ -152,16 +158,25 @@ class HadamardResponse(Blocked):
 
     @classmethod
     def _layout(cls, categories: int, blocks: int) -> Design:
-        order = 1 << (-(-categories // blocks)).bit_length()
-        return Design(outputs=blocks * order, supporting=order // 2, common=order // 4, blocks=blocks)
+        fullest = -(-categories // blocks)
+        order = 1 << fullest.bit_length()
+        return Design(
+            outputs=blocks * order,
+            supporting=order // 2,
+            common=order // 4,
+            blocks=blocks,
+        )
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """Three rows are independent, unless one is the product of the others: 1, 2 and 3 are not; 1, 2 and 4 are."""
         if self.blocks != 1:
             return super()._triples
-        triples = ((0.0, 0.25, 0.0, 0.25),) if self.categories >= 3 else ()
-        return (*triples, (0.125,) * 4) if self.categories >= 4 else triples
+        dependent = (0.0, 0.25, 0.0, 0.25)
+        independent = (0.125,) * 4
+        if self.categories < 3:
+            return ()
+        return (dependent, independent) if self.categories >= 4 else (dependent,)
 
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Keep the column if it has a plus; else flip the lowest bit of the row in it, which changes the sign."""
@@ -169,30 +184,24 @@ class HadamardResponse(Blocked):
         block, row = self._position(values)
         row += kind(1)
         column = uniform & kind(self._size - 1)
-        column ^= (row & (~row + kind(1))) * (np.bitwise_count(row & column) & np.uint8(1))
-        if self.design.blocks > 1:
-            column |= block << kind(self._size.bit_length() - 1)
-        return np.asarray(column)
+        lowest = row & (~row + kind(1))
+        column ^= lowest * (np.bitwise_count(row & column) & np.uint8(1))
+        return self._within(block, column)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report has a plus in the row of the category next to it."""
-        block, row = self._position(np.asarray(values, np.uint64))
-        given, column = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
-        return np.asarray((given == block) & ~negative(row + np.uint64(1), column))
+        inside, column, row = self._parts(reports, values)
+        return np.asarray(inside & ~negative(row + np.uint64(1), column))
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return the counts of all rows, by one transform for each block."""
         result = transform(cells.reshape(self.design.blocks, -1))
-        block = np.broadcast_to(result[:, :1], (result.shape[0], result.shape[1] - 1))
-        return self._spread((block + result[:, 1:]) / 2), self._spread(block)
+        rows = result[:, 1:]
+        block = np.broadcast_to(result[:, :1], rows.shape)  # row 0 adds all columns up
+        return self._spread((block + rows) / 2), self._spread(block)
 
 
-@register(
-    "recursive-hadamard-response",
-    "a row of a Hadamard matrix, and its sign at the truth",
-    code=3,
-    planned=3,
-)
+@register("recursive-hadamard-response", "a row of a Hadamard matrix, and its sign at the truth", code=3, planned=3)
 @dataclass(frozen=True, kw_only=True)
 class RecursiveHadamardResponse(Blocked):
     """The mechanism that draws a row, and reports it with a block and a sign: randomized response over those two.
@@ -217,11 +226,17 @@ class RecursiveHadamardResponse(Blocked):
 
     @classmethod
     def _layout(cls, categories: int, blocks: int) -> Design:
-        rows = power_above(-(-categories // blocks))
-        return Design(outputs=2 * rows * blocks, supporting=rows, common=rows // 2, blocks=blocks)
+        fullest = -(-categories // blocks)
+        rows = power_above(fullest)
+        return Design(
+            outputs=2 * rows * blocks,
+            supporting=rows,
+            common=rows // 2,
+            blocks=blocks,
+        )
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """With one block, any three signs are independent."""
         if self.blocks != 1:
             return super()._triples
@@ -232,21 +247,21 @@ class RecursiveHadamardResponse(Blocked):
         kind = values.dtype.type
         block, position = self._position(values)
         rest = uniform & kind(self._size - 2)  # the row, and no sign yet
-        rest |= np.bitwise_count(rest >> kind(1) & position) & np.uint8(1)
-        if self.design.blocks > 1:
-            rest |= block << kind(self._size.bit_length() - 1)
-        return np.asarray(rest)
+        row = rest >> kind(1)
+        rest |= np.bitwise_count(row & position) & np.uint8(1)
+        return self._within(block, rest)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report has the sign of the category next to it."""
-        block, position = self._position(np.asarray(values, np.uint64))
-        given, rest = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        inside, rest, position = self._parts(reports, values)
+        row = rest >> np.uint64(1)
         sign = (rest & np.uint64(1)).astype(np.bool_)
-        return np.asarray((given == block) & (negative(rest >> np.uint64(1), position) == sign))
+        return np.asarray(inside & (negative(row, position) == sign))
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return the counts of all columns, by one transform for each block."""
         table = cells.reshape(self.design.blocks, -1, 2)
         difference = transform(table[:, :, 0] - table[:, :, 1])
-        block = np.broadcast_to(table.sum(axis=(1, 2), dtype=np.float64)[:, None], difference.shape)
+        totals = table.sum(axis=(1, 2), dtype=np.float64)
+        block = np.broadcast_to(totals[:, None], difference.shape)
         return self._spread((block + difference) / 2), self._spread(block)

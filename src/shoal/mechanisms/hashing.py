@@ -9,20 +9,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shoal.checks import whole
+from shoal.arrays import BoolArray, IntArray, WordArray
+from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.categorical import Indexed, Supported, Triples
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.finite_field import check_prime, digits, largest_transform, primes, product, spectrum_of
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs.registry import register
 
-__all__ = ["Affine", "LocalHashing", "PrivateIndependentRappor", "dimension_of", "orders"]
+__all__ = ["Affine", "LocalHashing", "PrivateIndependentRappor"]
 
 _WIDEST = 5
+"""The widest window that `plan` tries."""
 
 
 def dimension_of(categories: int, order: int) -> int:
@@ -68,10 +70,14 @@ class Affine(Indexed):
     @staticmethod
     def _layout(categories: int, order: int, window: int) -> Design:
         seeds = order ** dimension_of(categories, order)
-        return Design(outputs=seeds * order, supporting=window * seeds, common=window**2 * seeds // order)
+        return Design(
+            outputs=seeds * order,
+            supporting=window * seeds,
+            common=window**2 * seeds // order,
+        )
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """Three categories are supported independently if they are on no line, as 0, 1 and q are."""
         if self.categories <= self._order:
             return ()
@@ -88,20 +94,22 @@ class Affine(Indexed):
             image = (image + order - coins.below(self._window, len(values))) % order
         return np.asarray(seeds * order + image, values.dtype)
 
-    def _image(self, seeds: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        order, dimension = self._order, self._dimension
-        return product(digits(seeds, order, dimension), digits(values, order, dimension), order)
+    def _image(self, seeds: WordArray, values: WordArray) -> WordArray:
+        maps = digits(seeds, self._order, self._dimension)
+        vectors = digits(values, self._order, self._dimension)
+        return product(maps, vectors, self._order)
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether the seed of each report maps the category next to it to the bucket, or just above."""
         order = np.uint64(self._order)
         seeds, buckets = np.divmod(np.asarray(reports, np.uint64), order)
         image = self._image(seeds, np.asarray(values, np.uint64))
         return (image + order - buckets) % order < np.uint64(self._window)
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Sum over the characters of the field: [⟨s, x⟩ = b] is the mean of ω^(a(⟨s, x⟩ − b)) over all a."""
-        order, dimension = self._order, self._dimension
+        order = self._order
+        dimension = self._dimension
         table = cells.reshape(-1, order).T
         wide = sum(np.roll(table, shift, axis=0) for shift in range(self._window))  # row b: b is in the window
         waves = np.fft.fft(wide, axis=0)
@@ -110,19 +118,16 @@ class Affine(Indexed):
         for character in range(1, order // 2 + 1):
             # The wave has ω^(−ab) in it; the transform over the seeds, read at −a·x, has ω^(a⟨s, x⟩).
             spectrum = spectrum_of(waves[character][None, :], order, dimension)[0]
-            turned = [(np.uint64(order - character) * digit) % np.uint64(order) for digit in vectors]
-            position = sum(digit * np.uint64(order) ** np.uint64(power) for power, digit in enumerate(turned))
-            real = spectrum[np.asarray(position, np.int64)].real
+            position = np.zeros(self.categories, np.uint64)
+            for power, digit in enumerate(vectors):
+                turned = np.uint64(order - character) * digit % np.uint64(order)
+                position += turned * np.uint64(order**power)
+            real = spectrum[position.astype(np.int64)].real
             total += real if 2 * character == order else 2 * real
         return np.rint(total / order), np.full(1, float(reports))
 
 
-@register(
-    "local-hashing",
-    "a random hash function, and a bucket, rather that of the truth",
-    code=7,
-    planned=6,
-)
+@register("local-hashing", "a random hash function, and a bucket, rather that of the truth", code=7, planned=6)
 @dataclass(frozen=True, kw_only=True)
 class LocalHashing(Affine):
     """The mechanism that hashes the category into g buckets, and runs randomized response over them.
@@ -151,11 +156,8 @@ class LocalHashing(Affine):
 
     def settle(self) -> None:
         """Check the buckets, or choose the best."""
-        if self.buckets is None:
-            buckets = self._best(self.categories, self.local_epsilon)["buckets"]
-        else:
-            buckets = check_prime(whole(buckets=self.buckets), "buckets")
-        object.__setattr__(self, "buckets", buckets)
+        self._choose("buckets")
+        store(self, buckets=check_prime(whole(buckets=self.buckets), "buckets"))
 
     @classmethod
     def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
@@ -201,17 +203,12 @@ class PrivateIndependentRappor(Affine):
 
     def settle(self) -> None:
         """Check the order and the window, or choose the best."""
-        if (self.order is None) != (self.window is None):
-            raise ParameterError("give both order and window, or neither")
-        if self.order is None:
-            best = self._best(self.categories, self.local_epsilon)
-            order, window = best["order"], best["window"]
-        else:
-            order, window = check_prime(whole(order=self.order), "order"), whole(window=self.window)
+        self._choose("order", "window")
+        order = check_prime(whole(order=self.order), "order")
+        window = whole(window=self.window)
         if window >= order:
             raise ParameterError(f"window must be less than order={order}, got {window}", "window")
-        object.__setattr__(self, "order", order)
-        object.__setattr__(self, "window", window)
+        store(self, order=order, window=window)
 
     @classmethod
     def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:

@@ -16,10 +16,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from flint import arb, ctx
 from numpy.typing import NDArray
 
+from shoal.arrays import IntArray, WordArray
 from shoal.errors import ParameterError
-from shoal.mechanisms.coins import Coins, Words
+from shoal.mechanisms.coins import Coins
 
 __all__ = [
     "LEAST_EPSILON",
@@ -50,21 +52,13 @@ _GUIDE = 16
 
 @dataclass(frozen=True)
 class Grid:
-    """The points to which numbers are rounded before the noise, and the cells in which they are reported after it.
+    """The points to which numbers are rounded before the noise, and the cells in which they are reported after it."""
 
-    Attributes
-    ----------
-    intervals : int
-        G; an input is one of the points 0, 1, …, G.
-    width : int
-        Of a cell, in steps of the grid; more than 1 only where G = 1 and the noise is far wider than the interval.
-    margin : int
-        How many cells there are beyond each end. The outermost ones reach to infinity.
-    """
-
-    intervals: int
+    intervals: int  # G; an input is one of the points 0, 1, …, G
+    # Of a cell, in steps of the grid; more than 1 only where G = 1 and the noise is far wider
+    # than the interval
     width: int
-    margin: int
+    margin: int  # how many cells there are beyond each end. The outermost ones reach to infinity
 
     @property
     def outputs(self) -> int:
@@ -78,7 +72,9 @@ class Grid:
         Where all points share one distribution of the noise, it is cut as finely as the farthest of them needs.
         """
         span = self.margin + self.intervals
-        return range(-span, span) if self.intervals > 1 else range(-self.margin, self.margin + 1)
+        if self.intervals == 1:
+            return range(-self.margin, self.margin + 1)
+        return range(-span, span)
 
     @classmethod
     def around(cls, scale: float, reach: float) -> "Grid":
@@ -93,40 +89,39 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The distribution of the reports of all points of a grid.
+    """The distribution of the reports of all points of a grid."""
 
-    Attributes
-    ----------
-    grid : Grid
-        The points and the cells.
-    bits : int
-        Of the probabilities, a multiple of 64.
-    thresholds : tuple of int
-        Never falling numbers between 0 and 2**bits; a draw is how many of them a uniform number has reached.
-    first : int
-        What is added to a draw and a point to give a report; the result is moved into the cells that exist. Where G = 1
-        it is 0, and a report of the point 1 is that of the point 0 in a mirror.
-    """
-
-    grid: Grid
-    bits: int
+    grid: Grid  # the points and the cells
+    bits: int  # of the probabilities, a multiple of 64
+    # Never falling numbers between 0 and 2**bits; a draw is how many of them a uniform number
+    # has reached
     thresholds: tuple[int, ...]
+    # What is added to a draw and a point to give a report; the result is moved into the cells
+    # that exist. Where G = 1 it is 0, and a report of the point 1 is that of the point 0 in a
+    # mirror
     first: int = 0
 
     def distribution(self, point: int) -> list[int]:
         """Return how many of 2**bits coins make each report, for this point."""
-        weights = [after - before for before, after in pairwise((0, *self.thresholds, 1 << self.bits))]
+        edges = (0, *self.thresholds, 1 << self.bits)
+        weights = [after - before for before, after in pairwise(edges)]
         if self.grid.intervals == 1:
             return weights[::-1] if point else weights
-        counts, top = [0] * self.grid.outputs, self.grid.outputs - 1
+        top = self.grid.outputs - 1
+        counts = [0] * self.grid.outputs
         for position, weight in enumerate(weights, start=point + self.first):
             counts[min(max(position, 0), top)] += weight
         return counts
 
+    def _moment(self, power: int) -> Fraction:
+        """Return the mean of a power of the report of the point 0."""
+        total = sum(position**power * weight for position, weight in enumerate(self.distribution(0)))
+        return Fraction(total, 1 << self.bits)
+
     @cached_property
     def centre(self) -> Fraction:
         """The mean report of the point 0."""
-        return Fraction(sum(position * weight for position, weight in enumerate(self.distribution(0))), 1 << self.bits)
+        return self._moment(1)
 
     @property
     def slope(self) -> Fraction:
@@ -136,14 +131,13 @@ class Noise:
     @cached_property
     def variance(self) -> Fraction:
         """The variance of the reports of one point, in units of the interval."""
-        square = Fraction(
-            sum(position * position * weight for position, weight in enumerate(self.distribution(0))), 1 << self.bits
-        )
-        return (square - self.centre**2) / (self.slope * self.grid.intervals) ** 2
+        length = self.slope * self.grid.intervals
+        return (self._moment(2) - self.centre**2) / length**2
 
     @cached_property
-    def _tops(self) -> Words:
-        return np.array([threshold >> (self.bits - 64) for threshold in self.thresholds], np.uint64)
+    def _tops(self) -> WordArray:
+        shift = self.bits - 64
+        return np.array([threshold >> shift for threshold in self.thresholds], np.uint64)
 
     @cached_property
     def _guide(self) -> NDArray[np.int16]:
@@ -157,24 +151,27 @@ class Noise:
     def draw(self, count: int, coins: Coins) -> NDArray[np.int16]:
         """Return independent draws."""
         words = coins.words(count)
-        draws = self._guide.take((words >> np.uint64(64 - _GUIDE)).view(np.int64))
+        leading = words >> np.uint64(64 - _GUIDE)
+        draws = self._guide.take(leading.view(np.int64))
         unsure = np.flatnonzero(draws < 0)
         if len(unsure):
             draws[unsure] = self._search(words[unsure], coins)
         return draws
 
-    def _search(self, words: Words, coins: Coins) -> NDArray[np.intp]:
+    def _search(self, words: WordArray, coins: Coins) -> NDArray[np.intp]:
         draws = np.searchsorted(self._tops, words, "left")
-        for position in np.flatnonzero(draws != np.searchsorted(self._tops, words, "right")):
+        equal = draws != np.searchsorted(self._tops, words, "right")
+        for position in np.flatnonzero(equal):
             number = int(words[position])
             for word in coins.words(self.bits // 64 - 1):
                 number = number << 64 | int(word)
             draws[position] = bisect_right(self.thresholds, number)
         return draws
 
-    def reports(self, points: NDArray[np.int64], coins: Coins) -> NDArray[np.int64]:
+    def reports(self, points: IntArray, coins: Coins) -> IntArray:
         """Return a report for each point."""
-        draws, top = self.draw(len(points), coins), self.grid.outputs - 1
+        draws = self.draw(len(points), coins)
+        top = self.grid.outputs - 1
         if self.grid.intervals == 1:
             return np.where(points, top - draws, draws)
         points = points + draws
@@ -187,8 +184,6 @@ class Noise:
         Neighbouring points differ by a factor of at most e^(ε₀/G) in the probability of every report. A report is a
         cell inside, or one of the two outermost ones, whose probability is a tail.
         """
-        from flint import arb, ctx
-
         with ctx.workprec(self.bits + _GUARD):
             growth = _below((arb(local_epsilon) / self.grid.intervals).exp(), self.bits)
 
@@ -198,24 +193,22 @@ class Noise:
         if self.grid.intervals == 1:
             return all(map(close, self.distribution(0), self.distribution(1)))
         half = len(self.thresholds) // 2  # the distribution is symmetric
-        tails = self.thresholds[:half]
         cells = [after - before for before, after in pairwise(self.thresholds[: half + 1])]
-        return all(close(*pair) for pair in (*pairwise(tails), *pairwise(cells)))
+        pairs = (*pairwise(self.thresholds[:half]), *pairwise(cells))
+        return all(close(one, two) for one, two in pairs)
 
 
 def _below(ball: Ball, bits: int) -> int:
     """Return a whole number of 2**−bits that is at most this, by less than two."""
-    from flint import arb
-
-    return int((ball * arb(2) ** bits).lower().floor().fmpz())
+    scaled = ball * arb(2) ** bits
+    return int(scaled.lower().floor().fmpz())
 
 
 def _table(grid: Grid, bits: int, tail: Callable[[Ball], Ball]) -> Noise:
     """Return the distribution from the probability of noise beyond a distance, in steps of the grid."""
-    from flint import arb, ctx
-
-    whole, tails = 1 << bits, dict[int, int]()
-    edges = [2 * grid.width * number + 1 for number in grid.edges]
+    whole = 1 << bits
+    tails: dict[int, int] = {}
+    edges = [2 * grid.width * number + 1 for number in grid.edges]  # in half steps
     size = bits
     for distance in sorted({abs(edge) for edge in edges}):
         with ctx.workprec(size + _GUARD):  # a smaller probability has fewer bits
@@ -226,7 +219,8 @@ def _table(grid: Grid, bits: int, tail: Callable[[Ball], Ball]) -> Noise:
     thresholds = [tails.get(-edge, 0) if edge < 0 else whole - tails.get(edge, 0) for edge in edges]
     first = grid.margin + grid.edges[0] if grid.intervals > 1 else 0
     never = bisect_right(thresholds, 0)  # probabilities that are too small for these bits
-    return Noise(grid, bits, tuple(part for part in thresholds if 0 < part < whole), first + never)
+    inside = tuple(part for part in thresholds if 0 < part < whole)
+    return Noise(grid, bits, inside, first + never)
 
 
 def laplace_grid(local_epsilon: float) -> Grid:
@@ -241,15 +235,7 @@ def laplace_grid(local_epsilon: float) -> Grid:
 
 @lru_cache(maxsize=64)
 def laplace_noise(local_epsilon: float) -> Noise:
-    """Return Laplace noise of a scale that is 1/ε₀ and 2⁻⁶⁰ of it more, which makes room for rounding.
-
-    Examples
-    --------
-    >>> laplace_noise(1.0).holds(1.0), laplace_noise(1.0).holds(0.999999)
-    (True, False)
-    """
-    from flint import arb, ctx
-
+    """Return Laplace noise of a scale that is 1/ε₀ and 2⁻⁶⁰ of it more, which makes room for rounding."""
     grid = laplace_grid(local_epsilon)
     smallest = local_epsilon / math.log(2) + max(0.0, -math.log2(local_epsilon))
     bits = max(_BITS, 64 * math.ceil((160 + smallest) / 64))
@@ -269,9 +255,8 @@ def gaussian_grid(deviation: float) -> Grid:
 @lru_cache(maxsize=64)
 def gaussian_noise(deviation: float) -> Noise:
     """Return normal noise of this deviation, in units of the interval."""
-    from flint import arb, ctx
-
-    grid, bits = gaussian_grid(deviation), _BITS
+    grid = gaussian_grid(deviation)
+    bits = _BITS
     with ctx.workprec(bits + _GUARD):
         factor = 1 / (arb(deviation) * grid.intervals * arb(2).sqrt())
         return _table(grid, bits, lambda distance: (factor * distance).erfc() / 2)
@@ -280,4 +265,5 @@ def gaussian_noise(deviation: float) -> Noise:
 @lru_cache(maxsize=64)
 def binary_noise(truth: int) -> Noise:
     """Return the distribution of one bit that is kept with this probability out of 2⁶⁴, and else drawn anew."""
-    return Noise(Grid(1, 1, 0), 128, ((1 << 127) + (truth << 63),))
+    threshold = (1 << 127) + (truth << 63)
+    return Noise(Grid(1, 1, 0), 128, (threshold,))

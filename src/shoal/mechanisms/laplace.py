@@ -5,20 +5,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from shoal.checks import positive
+from shoal.checks import check_fields, positive
 from shoal.mechanisms.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 from shoal.mechanisms.mean import NoisyMean
 from shoal.numerics.noise import LaplaceRatio
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.noise_profile import NoiseProfile, Pools
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import LaplaceClaim
+from shoal.proofs.blanket_claim import LaplaceClaim
 
 __all__ = ["Laplace"]
 
@@ -67,7 +65,7 @@ class Laplace(NoisyMean):
     def __post_init__(self) -> None:
         """Check the arguments."""
         super().__post_init__()
-        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+        check_fields(self, positive, "local_epsilon")
 
     @property
     def scale(self) -> float:
@@ -101,10 +99,8 @@ class Laplace(NoisyMean):
         """
         return (_table(self.local_epsilon),)
 
-    def claim(self, reports: int) -> "LaplaceClaim | None":
+    def claim(self, reports: int) -> LaplaceClaim | None:
         """Return what a certificate of n reports claims."""
-        from shoal.proofs.blanket_claim import LaplaceClaim
-
         return LaplaceClaim(reports, self.local_epsilon, 2) if self.local_epsilon <= _PROVED else None
 
     def _reached(self) -> tuple[Pools, ...]:
@@ -130,11 +126,6 @@ def _sum_quantile(count: int, level: float) -> float:
     The sum is the difference of two times of arrival, the count-th of two Poisson processes of rate 1. It exceeds s if
     fewer than `count` of the first have come s after the last of the second: i of them in this s, and, by the other
     time, at most count − 1 − i, a negative binomial number with parameter 1/2.
-
-    Examples
-    --------
-    >>> round(_sum_quantile(1, 0.025), 6) == round(math.log(20) / math.sqrt(2), 6)
-    True
     """
     normal = -NormalDist().inv_cdf(level)
     if count > _SUMMED:  # Cornish and Fisher, with the excess 3/n
@@ -143,14 +134,20 @@ def _sum_quantile(count: int, level: float) -> float:
     for number in range(1, count):
         waiting.append(waiting[-1] * 0.5 * (count - 1 + number) / number)
     waited = list(accumulate(waiting))[::-1]
-    low, high = 0.0, 2 * math.sqrt(count * math.log(1 / level)) + 2 * math.log(1 / level)
+    rare = math.log(1 / level)
+    low = 0.0
+    high = 2 * math.sqrt(count * rare) + 2 * rare
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        term, tail = math.exp(-middle), 0.0
+        term = math.exp(-middle)
+        tail = 0.0
         for number, share in enumerate(waited, start=1):
             tail += term * share
             term *= middle / number
-        low, high = (middle, high) if tail > level else (low, middle)
+        if tail > level:
+            low = middle
+        else:
+            high = middle
     return high / math.sqrt(2 * count)
 
 
@@ -159,10 +156,13 @@ def _table(local_epsilon: float) -> Likelihoods:
     """Return rows (ln t, 0, probability), and the same with the two inputs exchanged; t = 1 once."""
     half = local_epsilon / 2
     # A cell is as wide as 1/√t: the variance that moving t to its ends adds is then spread evenly.
-    logs = 2 * np.log1p(np.linspace(0.0, 1.0, _CELLS + 1) * math.expm1(half))
+    parts = np.linspace(0.0, 1.0, _CELLS + 1)
+    logs = 2 * np.log1p(parts * math.expm1(half))
     logs[-1] = local_epsilon
-    masses = 0.5 * np.exp(-0.5 * (local_epsilon + logs[:-1])) * -np.expm1(-np.diff(logs) / 2)
-    right = 1 / (1 + np.exp(np.diff(logs) / 2))  # the mean of t in a cell is the geometric mean of its ends
+    steps = np.diff(logs) / 2
+    above = 0.5 * np.exp(-0.5 * (local_epsilon + logs[:-1]))
+    masses = above * -np.expm1(-steps)
+    right = 1 / (1 + np.exp(steps))  # the mean of t in a cell is the geometric mean of its ends
     probabilities = np.append(masses * (1 - right), 0.5 * math.exp(-local_epsilon))
     probabilities[1:] += masses * right
     pairs = list(zip(logs.tolist(), probabilities.tolist(), strict=True))

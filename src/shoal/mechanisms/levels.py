@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shoal.checks import Number, positive, whole
+from shoal.arrays import Array, IntArray
+from shoal.checks import Number, positive, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.distribution_estimate import LevelEstimate
 from shoal.mechanisms.bundled import Bundled
@@ -63,8 +64,7 @@ class Levels:
                 f"epsilon=0.5, limit=50) or Covered(categories=25, fill=0.04); got {self.protocol!r}",
                 "protocol",
             )
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, getattr(self._range, name))
+        store(self, lower=self._range.lower, upper=self._range.upper)
 
     @cached_property
     def _range(self) -> NumberRange:
@@ -76,7 +76,7 @@ class Levels:
         return self.protocol.categories - 1
 
     @cached_property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Array:
         """The levels, the lowest first."""
         return np.linspace(self.lower, self.upper, self.protocol.categories)
 
@@ -86,11 +86,12 @@ class Levels:
         return self._range.length * (1 + self.protocol.bundle) / 2
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Array:
         """The levels as seen from the middle of the interval: since n is known, only these are summed with noise."""
-        return (np.arange(self.steps + 1) / self.steps - 0.5) * self._range.length
+        shares = np.arange(self.steps + 1) / self.steps
+        return (shares - 0.5) * self._range.length
 
-    def rounded(self, values: ArrayLike, *, simulation: Simulation | None = None) -> NDArray[np.int64]:
+    def rounded(self, values: ArrayLike, *, simulation: Simulation | None = None) -> IntArray:
         """Return the number of a level for each value, 0 to Δ, such that its mean is the value.
 
         Parameters
@@ -100,7 +101,8 @@ class Levels:
         simulation : Simulation, optional
             Coins that can be tossed again, for simulations only.
         """
-        numbers, coins = self._range.numbers(values), coins_for(simulation)
+        numbers = self._range.numbers(values)
+        coins = coins_for(simulation)
         result = np.empty(len(numbers), np.int64)
         for start in range(0, len(numbers), CHUNK):
             chunk = slice(start, start + CHUNK)
@@ -109,7 +111,8 @@ class Levels:
 
     def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> Reports:
         """Return the bundle of each value, rounded now."""
-        return self.protocol.randomize(self.rounded(values, simulation=simulation), simulation=simulation)
+        levels = self.rounded(values, simulation=simulation)
+        return self.protocol.randomize(levels, simulation=simulation)
 
     def aggregate(self, reports: ArrayLike) -> Counts[Any]:
         """Return the count state of bundles or messages of people."""
@@ -137,7 +140,8 @@ class Levels:
         of_one = float(self.protocol.variance(reports=n)[0]) * n * n
         if isinstance(self.protocol, Covered):  # (1 − 1/k)·N/k of one level, of which those of all together have no 1/k
             of_one /= 1 - 1 / self.protocol.categories
-        return of_one * float(self.weights @ self.weights) + self.rounding_variance(n)
+        noise = of_one * float(self.weights @ self.weights)
+        return noise + self.rounding_variance(n)
 
     def rounding_variance(self, reports: int) -> float:
         """Return the most that rounding adds to the variance of the sum of n people, with all values between levels."""
@@ -152,23 +156,14 @@ def best_steps(reports: Number, noise_variance: float) -> int:
     """Return the Δ with the least variance of the sum, σ²(Δ + 1)(Δ + 2)/(12Δ) + n/(4Δ²), in units of the interval.
 
     Its derivative is zero where Δ³ − 2Δ = 6n/σ².
-
-    Parameters
-    ----------
-    reports : int
-        n.
-    noise_variance : float
-        σ² of the count of one level.
-
-    Examples
-    --------
-    >>> best_steps(1e5, 31.8)
-    27
     """
-    n, noise = whole(reports=reports), positive(noise_variance=noise_variance)
+    n = whole(reports=reports)
+    noise = positive(noise_variance=noise_variance)
 
     def variance(steps: int) -> float:
-        return noise * (steps + 1) * (steps + 2) / (12 * steps) + n / (4 * steps**2)
+        of_noise = noise * (steps + 1) * (steps + 2) / (12 * steps)
+        of_rounding = n / (4 * steps**2)
+        return of_noise + of_rounding
 
     centre = math.floor(math.cbrt(6 * n / noise))
     return min(range(max(1, centre - 1), centre + 4), key=variance)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flint import fmpq, fmpq_mat, fmpz_mat
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.checks import probability, whole
+from shoal.arrays import Array, IntArray, WordArray
+from shoal.checks import probability, store, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError
 from shoal.estimation.estimate import Estimate
@@ -22,16 +24,12 @@ from shoal.mechanisms.mechanism import Counts, Numbered, Reports, check_counts
 from shoal.pairs.directed_pairs import InputPairs
 from shoal.pairs.integer_likelihoods import BitRows, IntegerLikelihoods
 from shoal.pairs.registry import register
+from shoal.proofs.blanket_claim import MatrixClaim
 from shoal.rounding import UNIT
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import MatrixClaim
 
 __all__ = ["LinearDecoder", "MatrixRandomizer"]
 
 Weights = tuple[tuple[int, ...], ...]
-Floats = NDArray[np.float64]
-
 Entry = int | float | Fraction | Decimal | str
 _TOLERANCE = Fraction(1, 10**9)
 """How far the sum of a row may be from one."""
@@ -52,57 +50,41 @@ _LISTED = 8
 
 @dataclass(frozen=True, eq=False)
 class LinearDecoder:
-    """The unbiased linear estimate with the least variance where all inputs are equally frequent.
+    """The unbiased linear estimate with the least variance where all inputs are equally frequent."""
 
-    Attributes
-    ----------
-    probabilities : Floats
-        Of each output (column) from each input (row), R.
-    weights : Floats
-        D, of the same shape: the estimate is D times the shares of the outputs, and D·Rᵀ is the identity.
-    """
-
-    probabilities: Floats
-    weights: Floats
+    probabilities: Array  # of each output (column) from each input (row), R
+    # D, of the same shape: the estimate is D times the shares of the outputs, and D·Rᵀ is the
+    # identity
+    weights: Array
 
     @classmethod
     def of(cls, table: Sequence[Sequence[int]]) -> "LinearDecoder":
-        """Return the decoder of rows of whole numbers, each row out of its own sum; all rational but the result.
-
-        Examples
-        --------
-        >>> LinearDecoder.of([(3, 1), (1, 3)]).weights.tolist()
-        [[1.5, -0.5], [-0.5, 1.5]]
-        """
-        from flint import fmpq, fmpq_mat
-
+        """Return the decoder of rows of whole numbers, each row out of its own sum; all rational but the result."""
         _refuse_confounded(table)
-        used = [column for column in range(len(table[0])) if any(row[column] for row in table)]
-        rows = [[fmpq(row[column], sum(row)) for column in used] for row in table]
-        # π, the distribution of outputs if all inputs are equally frequent, but for the factor k.
-        sums = [sum((row[column] for row in rows), fmpq(0)) for column in range(len(used))]
-        shape = len(rows), len(used)
-        table_, scaled = (
-            fmpq_mat(*shape, entries)
-            for entries in (
-                [part for row in rows for part in row],
-                [part / size for row in rows for part, size in zip(row, sums, strict=True)],
-            )
-        )
-        solved = (scaled * table_.transpose()).solve(scaled)
+        used = [place for place, column in enumerate(zip(*table, strict=True)) if any(column)]
+        rows = fmpq_mat(len(table), len(used))
+        scaled = fmpq_mat(len(table), len(used))
+        for position, column in enumerate(used):
+            shares = [fmpq(row[column], sum(row)) for row in table]
+            total = sum(shares, fmpq(0))  # of outputs if all inputs are equally frequent, but for the factor k
+            for index, share in enumerate(shares):
+                rows[index, position] = share
+                scaled[index, position] = share / total
+        solved = (scaled * rows.transpose()).solve(scaled)
         probabilities, weights = np.zeros((2, len(table), len(table[0])))
-        for index, row in enumerate(rows):
+        for index in range(len(table)):
             for position, column in enumerate(used):
-                probabilities[index, column] = int(row[position].p) / int(row[position].q)
+                share = rows[index, position]
+                probabilities[index, column] = int(share.p) / int(share.q)
                 entry = solved[index, position]
                 weights[index, column] = int(entry.p) / int(entry.q)
         return cls(probabilities, weights)
 
-    def frequencies(self, counts: NDArray[np.int64], reports: int) -> Floats:
+    def frequencies(self, counts: IntArray, reports: int) -> Array:
         """Return the unbiased estimate of all frequencies, whose sum is 1."""
         return np.asarray(self.weights @ (counts / reports))
 
-    def variance(self, shares: Floats, frequencies: Floats) -> Floats:
+    def variance(self, shares: Array, frequencies: Array) -> Array:
         """Return n times the variance of each estimate, from the shares of the outputs and the frequencies.
 
         With expected shares and true frequencies it is the variance, given the people; with what was counted and
@@ -110,15 +92,16 @@ class LinearDecoder:
         """
         return np.asarray(self.weights**2 @ shares - frequencies)
 
-    def limits(self, counts: NDArray[np.int64], reports: int, level: float) -> tuple[Floats, Floats]:
+    def limits(self, counts: IntArray, reports: int, level: float) -> tuple[Array, Array]:
         """Return a lower and an upper limit of each frequency; each fails at most as often as the level says.
 
         They are Chernoff's, with the worst inputs of the others: proved for every dataset and every n.
         """
-        limits = np.array([self._limit(index, counts, reports, level) for index in range(len(self.weights))])
+        inputs = range(len(self.weights))
+        limits = np.array([self._limit(index, counts, reports, level) for index in inputs])
         return limits[:, 0], limits[:, 1]
 
-    def _limit(self, index: int, counts: NDArray[np.int64], reports: int, level: float) -> tuple[float, float]:
+    def _limit(self, index: int, counts: IntArray, reports: int, level: float) -> tuple[float, float]:
         """Return the limits of one frequency.
 
         For each θ, Pr(ΣD ≥ s) ≤ exp(n·(f·A + (1 − f)·B) − θ·s), where A is ln E[exp(θ·D)] of those who hold the input,
@@ -126,39 +109,48 @@ class LinearDecoder:
         f below a limit if A > B. The upper limit is the same for −D.
         """
         weights = self.weights[index]
-        largest, spread = float(np.abs(weights).max()), float((self.probabilities @ weights**2).max())
+        largest = float(np.abs(weights).max())
+        spread = float((self.probabilities @ weights**2).max())
         start = math.sqrt(2 * math.log(1 / level) / (reports * spread))
         exponents = np.arange(_STEPS_A_DOUBLING * _DOUBLINGS[0], _STEPS_A_DOUBLING * _DOUBLINGS[1])
         tilts = np.minimum(start * 2.0 ** (exponents / _STEPS_A_DOUBLING), _STEEPEST / largest)
-        total, size = float(counts @ weights), float(counts @ np.abs(weights))
+        total = float(counts @ weights)
+        size = float(counts @ np.abs(weights))
         ends = []
         for sign in (1.0, -1.0):
             powers = sign * np.multiply.outer(tilts, weights)
-            growth = np.expm1(powers)
-            logs = np.log1p(growth @ self.probabilities.T)
-            own, others = logs[:, index], np.delete(logs, index, axis=1).max(axis=1)
+            expm1 = np.expm1(powers)
+            logs = np.log1p(expm1 @ self.probabilities.T)
+            own = logs[:, index]
+            others = np.delete(logs, index, axis=1).max(axis=1)
             # What rounding, of R and D too, may have done to n·ln E (all but the first are at least 0), and to θ·s.
-            moved = (np.abs(growth) + np.abs(powers) * (1 + growth)) @ self.probabilities.T
+            relative = np.abs(expm1) + np.abs(powers) * (1 + expm1)
+            moved = relative @ self.probabilities.T
             moved = moved.max(axis=1) / np.exp(np.minimum(own, 0))
             slack = (len(weights) + 16) * UNIT * (reports * moved + tilts * size)
-            apart = own - others if sign > 0 else others - own
+            apart = sign * (own - others)
             steps = math.log(level) - slack + sign * tilts * total - reports * others
             with np.errstate(divide="ignore", invalid="ignore"):
-                rejected = np.where(apart > 0, sign * steps / (reports * apart), -math.inf if sign > 0 else math.inf)
-            ends.append(float(rejected.max() * (1 - 1e-12)) if sign > 0 else float(rejected.min() * (1 + 1e-12)))
-        return min(max(ends[0], 0.0), 1.0), min(max(ends[1], 0.0), 1.0)
+                rejected = np.where(apart > 0, steps / (reports * apart), -math.inf)
+            end = sign * float(rejected.max())
+            ends.append(end * (1 - sign * 1e-12))
+        lower, upper = np.clip(ends, 0.0, 1.0).tolist()
+        return lower, upper
 
 
 def _refuse_confounded(table: Sequence[Sequence[int]]) -> None:
     """Refuse rows that are linearly dependent, and name them."""
-    from flint import fmpz_mat
-
-    columns = fmpz_mat([[row[column] for row in table] for column in range(len(table[0]))])
+    columns = fmpz_mat([list(column) for column in zip(*table, strict=True)])
     kernel, nullity = columns.nullspace()
     if not nullity:
         return
-    names = [str(row) for row in range(len(table)) if any(kernel[row, column] for column in range(nullity))]
-    listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+    names = []
+    for row in range(len(table)):
+        if any(kernel[row, column] for column in range(nullity)):
+            names.append(str(row))
+    listed = ", ".join(names[:_LISTED])
+    if len(names) > _LISTED:
+        listed += f" and {len(names) - _LISTED} more"
     raise ParameterError(
         f"the frequencies of inputs {listed} cannot be estimated: the matrix has rank {len(table) - nullity} and "
         f"{len(table)} rows, and different frequencies of these inputs give the same outputs; make them one input, or "
@@ -199,10 +191,11 @@ class MatrixRandomizer(Numbered):
 
     def __init__(self, matrix: Sequence[Sequence[Entry]] | NDArray[Any]) -> None:
         """Check the matrix, and turn it into whole numbers."""
-        object.__setattr__(self, "matrix", _weights(matrix))
+        store(self, matrix=_weights(matrix))
         for output, column in enumerate(zip(*self.matrix, strict=True)):
             if any(column) and not all(column):
-                never, ever = column.index(0), next(x for x, weight in enumerate(column) if weight)
+                never = column.index(0)
+                ever = next(value for value, weight in enumerate(column) if weight)
                 raise ParameterError(
                     f"input {never} never reports output {output}, and input {ever} does: one report can tell them "
                     "apart for certain, and ε₀ is infinite. Give every output that occurs a positive probability in "
@@ -222,7 +215,7 @@ class MatrixRandomizer(Numbered):
         return len(self.matrix[0])
 
     @cached_property
-    def probabilities(self) -> NDArray[np.float64]:
+    def probabilities(self) -> Array:
         """The probability of each output (column) from each input (row), each rounded once."""
         return np.array([[weight / sum(row) for weight in row] for row in self.matrix])
 
@@ -230,14 +223,18 @@ class MatrixRandomizer(Numbered):
     def _common(self) -> tuple[int, Weights]:
         """The same probabilities out of one total for all rows."""
         total = math.lcm(*map(sum, self.matrix))
-        return total, tuple(tuple(weight * (total // sum(row)) for weight in row) for row in self.matrix)
+        factors = [total // sum(row) for row in self.matrix]
+        pairs = zip(self.matrix, factors, strict=True)
+        return total, tuple(tuple(weight * factor for weight in row) for row, factor in pairs)
 
     @cached_property
     def _largest_ratio(self) -> tuple[Fraction, tuple[int, int]]:
         """The largest ratio of two probabilities of an output, and the two inputs."""
         columns = [column for column in zip(*self._common[1], strict=True) if any(column)]
         column = max(columns, key=lambda weights: Fraction(max(weights), min(weights)))
-        return Fraction(max(column), min(column)), (column.index(max(column)), column.index(min(column)))
+        most = max(column)
+        least = min(column)
+        return Fraction(most, least), (column.index(most), column.index(least))
 
     @cached_property
     def local_epsilon(self) -> float:
@@ -267,19 +264,20 @@ class MatrixRandomizer(Numbered):
             )
         return InputPairs([tuple(row[output] for output in used) for row in table], total)
 
-    def claim(self, reports: int) -> "MatrixClaim":
+    def claim(self, reports: int) -> MatrixClaim:
         """Return what a certificate of n reports claims: of the whole numbers, without columns that never occur."""
-        from shoal.proofs.blanket_claim import MatrixClaim
-
         used = [output for output, weight in enumerate(self.matrix[0]) if weight]
-        return MatrixClaim(reports, self.local_epsilon, tuple(tuple(row[y] for y in used) for row in self.matrix))
+        matrix = tuple(tuple(row[y] for y in used) for row in self.matrix)
+        return MatrixClaim(reports, self.local_epsilon, matrix)
 
     @cached_property
     def bit(self) -> BitRows | None:
         """The rows with the fewest and the most of one output, where only two occur."""
         total, table = self._common
         used = [column for column in zip(*table, strict=True) if any(column)]
-        return BitRows.of(min(used[0]), max(used[0]), total) if len(used) == 2 else None
+        if len(used) != 2:
+            return None
+        return BitRows.of(min(used[0]), max(used[0]), total)
 
     @cached_property
     def homogeneous(self) -> tuple[IntegerLikelihoods, ...]:
@@ -291,7 +289,8 @@ class MatrixRandomizer(Numbered):
         total, table = self._common
         kept: dict[IntegerLikelihoods, None] = {}
         for first, second, held in self._datasets():
-            kept[IntegerLikelihoods.of(zip(table[first], table[second], table[held], strict=True), total)] = None
+            rows = zip(table[first], table[second], table[held], strict=True)
+            kept[IntegerLikelihoods.of(rows, total)] = None
             if len(kept) == _MOST_REACHED:
                 break
         return tuple(kept)
@@ -302,20 +301,21 @@ class MatrixRandomizer(Numbered):
         The first two are for ε₀. The others are in the order of Σ(R₀ − R₁)²/R, which decides for many reports.
         """
         first, second = self.worst_pair
-        yield from ((first, second, second), (first, second, first))
+        yield first, second, second
+        yield first, second, first
         used = self.probabilities[:, self.probabilities.any(axis=0)]
         ranked: list[tuple[float, tuple[int, int, int]]] = []
         for held, row in enumerate(used):
             squares = (used[:, None] - used) ** 2 @ (1 / row)
             best = np.argsort(-squares, axis=None, kind="stable")[: _MOST_EXAMINED + self.categories]
-            pairs = zip(*(index.tolist() for index in np.unravel_index(best, squares.shape)), strict=True)
-            ranked += [
-                (-float(squares[pair]), (*pair, held)) for pair in pairs if self.matrix[pair[0]] != self.matrix[pair[1]]
-            ]
+            for place in best.tolist():
+                one, two = divmod(place, len(used))
+                if self.matrix[one] != self.matrix[two]:
+                    ranked.append((-float(squares[one, two]), (one, two, held)))
         yield from (dataset for _, dataset in sorted(ranked)[:_MOST_EXAMINED])
 
     @cached_property
-    def _thresholds(self) -> NDArray[np.uint64]:
+    def _thresholds(self) -> WordArray:
         """The running sums of each row."""
         return np.array([np.cumsum(row, dtype=np.uint64) for row in self.matrix])
 
@@ -335,8 +335,10 @@ class MatrixRandomizer(Numbered):
     def _report(self, inputs: NDArray[Any], coins: Coins) -> Reports:
         reports = np.empty(len(inputs), self.blank.dtype)
         for value in np.unique(inputs):
-            sums, holders = self._thresholds[value], np.flatnonzero(inputs == value)
-            reports[holders] = np.searchsorted(sums, coins.below(int(sums[-1]), len(holders)), side="right")
+            sums = self._thresholds[value]
+            holders = np.flatnonzero(inputs == value)
+            draws = coins.below(int(sums[-1]), len(holders))
+            reports[holders] = np.searchsorted(sums, draws, side="right")
         return reports
 
     def _checked(self, reports: ArrayLike) -> Reports:
@@ -366,13 +368,14 @@ class MatrixRandomizer(Numbered):
         """
         check_counts(self, counts)
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
-        decoder, n = self._decoder, counts.reports
+        decoder = self._decoder
+        n = counts.reports
         frequencies = decoder.frequencies(counts.values, n)
         variance = np.maximum(decoder.variance(counts.values / n, frequencies), 0) / n
         limits = decoder.limits(counts.values, n, (1 - confidence) / 2)
         return Estimate.within(self, n, frequencies, np.sqrt(variance), limits, confidence=confidence)  # type: ignore[arg-type]
 
-    def variance(self, frequencies: ArrayLike | None = None, *, reports: int | float) -> NDArray[np.float64]:
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: int | float) -> Array:
         """Return the variance of each estimated frequency, given the people, in closed form.
 
         Parameters
@@ -383,7 +386,8 @@ class MatrixRandomizer(Numbered):
             n.
         """
         given = checked_frequencies(frequencies, self.categories)
-        return np.maximum(self._decoder.variance(given @ self.probabilities, given), 0) / whole(reports=reports)
+        of_one = self._decoder.variance(given @ self.probabilities, given)
+        return np.maximum(of_one, 0) / whole(reports=reports)
 
     def __repr__(self) -> str:
         """Show the size, ε₀ and a digest that tells it from others."""
@@ -395,7 +399,8 @@ class MatrixRandomizer(Numbered):
 def _weights(matrix: Any) -> Weights:
     """Return the rows as whole numbers without a common divisor, or say what is wrong with them."""
     try:
-        rows = [list(row) for row in (np.asarray(matrix) if hasattr(matrix, "__array__") else matrix)]
+        given = np.asarray(matrix) if hasattr(matrix, "__array__") else matrix
+        rows = [list(row) for row in given]
     except TypeError:
         raise ParameterError("matrix must be rows of probabilities, one row for each input", "matrix") from None
     if len(rows) < 2 or len(rows[0]) < 2:

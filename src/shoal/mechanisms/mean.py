@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shoal.checks import probability, whole
+from shoal.checks import Number, probability, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.distribution_estimate import MeanEstimate
 from shoal.mechanisms.coins import CHUNK, Simulation, coins_for
@@ -57,16 +57,15 @@ class MeanMechanism(Numbered):
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, getattr(self._range, name))
+        store(self, lower=self._range.lower, upper=self._range.upper)
 
     def __repr__(self) -> str:
         """Show the parameters; the ends of the interval where they are not 0 and 1."""
-        ends = {"lower": 0.0, "upper": 1.0}
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ends}
+        names = [field.name for field in fields(self) if field.name not in ("lower", "upper")]
         if (self.lower, self.upper) != (0.0, 1.0):
-            own |= {name: getattr(self, name) for name in ends}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in own.items())})"
+            names += ["lower", "upper"]
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({shown})"
 
     @cached_property
     def _range(self) -> NumberRange:
@@ -105,9 +104,11 @@ class MeanMechanism(Numbered):
         """
         numbers = self._range.numbers(values)
         reports = np.empty(len(numbers), self.blank.dtype)
-        noise, coins = self.noise, coins_for(simulation)
+        noise = self.noise
+        coins = coins_for(simulation)
         for start in range(0, len(numbers), CHUNK):
-            points = self._range.rounded(numbers[start : start + CHUNK], self.grid.intervals, coins)
+            part = numbers[start : start + CHUNK]
+            points = self._range.rounded(part, self.grid.intervals, coins)
             reports[start : start + len(points)] = noise.reports(points, coins)
         return reports
 
@@ -125,23 +126,34 @@ class MeanMechanism(Numbered):
             Of the interval (docs/theory/numbers.md, 4).
         """
         check_counts(self, counts)
-        confidence, noise, n = probability(confidence=confidence, usual="0.9 to 0.99"), self.noise, counts.reports
+        confidence = probability(confidence=confidence, usual="0.9 to 0.99")
+        noise = self.noise
+        n = counts.reports
         total = sum(index * count for index, count in enumerate(counts.values.tolist()))
-        position = float((Fraction(total, n) - noise.centre) / (noise.slope * self.grid.intervals))
+        above_lower = Fraction(total, n) - noise.centre
+        position = float(above_lower / (noise.slope * self.grid.intervals))
         rounding = 0.25
         if self.grid.intervals == 1:  # all values may be ends, as far as the reports tell
-            share = (min(max(position, 0.0), 1.0) * n + 2) / (n + 4)  # Agresti and Coull: never quite 0 or 1
+            near = min(max(position, 0.0), 1.0)
+            share = (near * n + 2) / (n + 4)  # Agresti and Coull: never quite 0 or 1
             rounding = share * (1 - share)
         error = math.sqrt(self._spread(rounding) / n)
-        ends = self._limits(total, n, position, error, (1 - confidence) / 2)
-        mean, lower, upper = (self.lower + self.length * end for end in (position, *ends))
-        return MeanEstimate(mean, self.length * error, lower, upper, n, confidence, self)
+        least, most = self._limits(total, n, position, error, (1 - confidence) / 2)
+        return MeanEstimate(
+            mean=self.lower + self.length * position,
+            standard_error=self.length * error,
+            lower=self.lower + self.length * least,
+            upper=self.lower + self.length * most,
+            reports=n,
+            confidence=confidence,
+            mechanism=self,
+        )
 
     def _limits(self, total: int, reports: int, position: float, error: float, level: float) -> tuple[float, float]:
         """Return an interval in units of that of the values, each end of which fails with this probability."""
         # Reports are whole numbers of cells, and so the quantile of their sum may lie half of one beyond.
-        cell = 0.5 / (reports * float(self.noise.slope) * self.grid.intervals)
-        reach = self._quantile(reports, level) * error + cell
+        half_cell = 0.5 / (reports * float(self.noise.slope) * self.grid.intervals)
+        reach = self._quantile(reports, level) * error + half_cell
         return position - reach, position + reach
 
     def _quantile(self, reports: int, level: float) -> float:
@@ -152,7 +164,7 @@ class MeanMechanism(Numbered):
         """Return the variance of one report, in units of the interval, from that of rounding in steps of the grid."""
         return float(self.noise.variance) + rounding / self.grid.intervals**2
 
-    def variance(self, values: ArrayLike | None = None, *, reports: Any) -> float:
+    def variance(self, values: ArrayLike | None = None, *, reports: Number) -> float:
         """Return the variance of the estimated mean, given the people, in closed form.
 
         (upper − lower)²·(v + r/G²)/n, with v the variance of the noise and r the mean of f(1 − f), where f is how far
@@ -165,12 +177,14 @@ class MeanMechanism(Numbered):
         reports : int or float
             n.
         """
-        n, rounding = whole(reports=reports), 0.25
+        n = whole(reports=reports)
+        rounding = 0.25
         if values is not None:
             numbers = self._range.numbers(values)
             if not len(numbers):
                 raise ParameterError("values must be at least one number, or not be given", "values")
-            parts = np.modf(self._range.positions(numbers, self.grid.intervals) / (1 << FINENESS))[0]
+            steps = self._range.positions(numbers, self.grid.intervals) / (1 << FINENESS)
+            parts, _ = np.modf(steps)
             rounding = float(np.mean(parts * (1 - parts)))
         return self.length * self.length * self._spread(rounding) / n
 
@@ -187,8 +201,9 @@ class NoisyMean(MeanMechanism):
 
     def _pooled(self, between: Between, beyond: int, pools: int) -> tuple[Pools, ...]:
         """Return what the two ends look like if all others hold one of them, or the middle as it is rounded."""
-        middle = int(self._range.positions(np.array([self.lower + self.length / 2]), self.grid.intervals)[0])
-        return _pools_of(self.grid, between, (middle, 1 << FINENESS), beyond=beyond, pools=pools)
+        middle = np.array([self.lower + self.length / 2])
+        position = int(self._range.positions(middle, self.grid.intervals)[0])
+        return _pools_of(self.grid, between, (position, 1 << FINENESS), beyond=beyond, pools=pools)
 
     def reached(self, reports: int) -> ReachedByNoise:
         """Return what real inputs reach among n such reports."""
@@ -203,46 +218,46 @@ class NoisyMean(MeanMechanism):
 def _pools_of(grid: Grid, between: Between, middle: tuple[int, int], *, beyond: int, pools: int) -> tuple[Pools, ...]:
     """Return the pools of the two ends if all others hold the lower end, the upper one, or a value between.
 
-    Parameters
-    ----------
-    grid : Grid
-        The points and the cells.
-    between : callable
-        The probability that the noise lies between two distances from zero, both positive, in steps of the grid.
-    middle : tuple of int
-        Where the value between lies, (numerator, denominator) in steps of the grid: it is rounded to the point below or
-        to the one above, without bias.
-    beyond : int
-        How many cells beyond each end are told from one another; all others are one pool on each side.
-    pools : int
-        Into how many pools these and the cells between the ends are put, at most.
+    `between` is the probability that the noise lies between two positive distances, in steps of the grid. `middle` is
+    the value between as a numerator and a denominator in steps; it is rounded without bias. `beyond` cells on each
+    side are told apart, and these and the cells between the ends are put into `pools` pools at most.
     """
     point, part = divmod(middle[0], middle[1])
     share = part / middle[1]
     first = max(grid.margin - beyond, 0)
     cells = grid.outputs - 2 * first
-    ends = sorted({0, grid.outputs, *(first + (cells * number + pools // 2) // pools for number in range(pools + 1))})
-    edges = [0.5 + grid.width * (end - 1 - grid.margin) for end in ends]
-    edges[0], edges[-1] = -math.inf, math.inf
+    ends = {0, grid.outputs}
+    for number in range(pools + 1):
+        ends.add(first + (cells * number + pools // 2) // pools)
+    edges = [0.5 + grid.width * (end - 1 - grid.margin) for end in sorted(ends)]
+    edges[0] = -math.inf
+    edges[-1] = math.inf
 
     def probability(point: int, low: float, high: float) -> float:
-        low, high = low - point, high - point
+        """Return the probability that the report of a point lies between two edges."""
+        low -= point
+        high -= point
         if low < 0 < high:
             return between(0.0, -low) + between(0.0, high)
         return between(low, high) if low >= 0 else between(-high, -low)
 
     counts: list[Pool] = []
     for low, high in pairwise(edges):
-        mixed = (1 - share) * probability(point, low, high) + (share and share * probability(point + 1, low, high))
-        counts.append((probability(0, low, high), probability(grid.intervals, low, high), mixed))
-    columns = tuple(zip(*_joined(counts), strict=True))
-    return tuple(Pools(columns[0], columns[1], columns[other], _REL_ERROR) for other in (0, 1, 2))
+        mixed = (1 - share) * probability(point, low, high)
+        if share:
+            mixed += share * probability(point + 1, low, high)
+        at_lower = probability(0, low, high)
+        at_upper = probability(grid.intervals, low, high)
+        counts.append((at_lower, at_upper, mixed))
+    one, two, mixture = zip(*_joined(counts), strict=True)
+    return tuple(Pools(one, two, others, _REL_ERROR) for others in (one, two, mixture))
 
 
 def _likelihoods(pools: Pools) -> Likelihoods:
     """Return what a report tells about the two ends, relative to what all others report."""
-    rows = zip(pools.first, pools.second, pools.others, strict=True)
-    return Likelihoods(tuple((_log(one, other), _log(two, other), other) for one, two, other in rows), complete=True)
+    pairs = zip(pools.first, pools.second, pools.others, strict=True)
+    rows = tuple((_log(one, other), _log(two, other), other) for one, two, other in pairs)
+    return Likelihoods(rows, complete=True)
 
 
 def _joined(pools: list[Pool]) -> list[Pool]:
@@ -265,5 +280,6 @@ def _sum(one: Pool, other: Pool) -> Pool:
 
 def _log(one: float, other: float) -> float:
     """Return ln(one/other), accurate also where it is close to 0."""
-    near = abs(one - other) < other / 2
-    return math.log1p((one - other) / other) if near else math.log(one) - math.log(other)
+    if abs(one - other) < other / 2:
+        return math.log1p((one - other) / other)
+    return math.log(one) - math.log(other)

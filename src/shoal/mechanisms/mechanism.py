@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.arrays import ByteArray, IntArray
 from shoal.checks import whole
 from shoal.errors import DamagedError, FormatError, ParameterError
 from shoal.pairs.registry import schema_of, stored_mechanism
 from shoal.strict_json import parsed
 
-__all__ = ["MOST_OUTPUTS", "Counts", "Mechanism", "Numbered", "Reports", "check_counts"]
+__all__ = ["MOST_OUTPUTS", "Counts", "Mechanism", "Numbered", "Reports", "check_counts", "first_outside"]
 
 Reports = NDArray[Any]
 M = TypeVar("M", bound="Mechanism")
@@ -55,7 +56,7 @@ class Counts(Generic[M]):
     """
 
     mechanism: M
-    values: NDArray[np.int64]
+    values: IntArray
     reports: int
 
     def __add__(self, other: "Counts[M]") -> "Counts[M]":
@@ -89,7 +90,8 @@ class Counts(Generic[M]):
     def to_bytes(self) -> bytes:
         """Return the state with its schema, to be stored or sent."""
         schema = json.dumps(self.mechanism.to_dict(), ensure_ascii=False).encode()
-        body = struct.pack("<Iq", len(schema), self.reports) + schema + self.values.astype("<i8").tobytes()
+        head = struct.pack("<Iq", len(schema), self.reports)
+        body = head + schema + self.values.astype("<i8").tobytes()
         return _MAGIC + body + struct.pack("<I", zlib.crc32(body))
 
     @staticmethod
@@ -167,19 +169,19 @@ class Mechanism(ABC):
         """No report at all, of the right type and shape."""
 
     @abstractmethod
-    def tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> IntArray:
         """Return what checked reports add to the count state."""
 
     @abstractmethod
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether this number of reports can have these counts."""
 
     @abstractmethod
-    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> ByteArray:
         """Return the reports as rows of bytes."""
 
     @abstractmethod
-    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: ByteArray) -> Reports:
         """Return the reports that these rows hold, checked."""
 
     def aggregate(self, reports: ArrayLike) -> "Counts[Self]":
@@ -240,17 +242,16 @@ class Numbered(Mechanism):
         """No report at all, of the smallest type that holds all numbers."""
         if self.outputs > MOST_OUTPUTS:
             raise ParameterError(f"{self!r} has {self.outputs:,} different reports; it can be run up to 2**32")
-        kind = np.uint8 if self.outputs <= 1 << 8 else np.uint16 if self.outputs <= 1 << 16 else np.uint32
-        return np.empty(0, kind)
+        return np.empty(0, np.min_scalar_type(self.outputs - 1))
 
     def _checked(self, reports: ArrayLike) -> Reports:
         checked = super()._checked(reports)
-        if len(checked) and (checked.min() < 0 or checked.max() >= self.outputs):
-            index = int(np.flatnonzero((checked < 0) | (checked >= self.outputs))[0])
+        index = first_outside(checked, self.outputs)
+        if index is not None:
             raise ParameterError(f"reports[{index}] is {checked[index]}, and {self!r} reports 0 to {self.outputs - 1}")
         return checked
 
-    def tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> IntArray:
         """Return how often each output was reported."""
         counts = np.zeros(self.outputs, np.int64)
         step = max(_TALLY, self.outputs)
@@ -258,23 +259,32 @@ class Numbered(Mechanism):
             counts += np.bincount(reports[start : start + step], minlength=self.outputs)
         return counts
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether this number of reports can have these counts: one each."""
         return bool(sum(values.tolist()) == reports)
 
-    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> ByteArray:
         """Return the numbers, the lowest byte first."""
         size = self.bytes_per_report
         width = 4 if size == 3 else size
         rows = reports.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
         return rows[:, :size]
 
-    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: ByteArray) -> Reports:
         """Return the numbers, checked."""
         kind = self.blank.dtype
         if rows.shape[1] == 3:
-            rows = np.concatenate([rows, np.zeros((len(rows), 1), np.uint8)], axis=1)
+            zeros = np.zeros((len(rows), 1), np.uint8)
+            rows = np.concatenate([rows, zeros], axis=1)
         return self._checked(rows.view(f"<u{rows.shape[1]}").ravel()).astype(kind)
+
+
+def first_outside(numbers: NDArray[Any], count: int) -> int | None:
+    """Return the index of the first number that is not from 0 to `count` − 1; None if all are."""
+    if not len(numbers) or (numbers.min() >= 0 and numbers.max() < count):
+        return None
+    outside = (numbers < 0) | (numbers >= count)
+    return int(np.flatnonzero(outside)[0])
 
 
 def check_counts(mechanism: object, counts: object) -> None:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import Array, IntArray
+from shoal.checks import store
 from shoal.errors import ParameterError
 from shoal.mechanisms.coins import Coins
 
@@ -18,27 +20,14 @@ FINENESS = 50
 
 @dataclass(frozen=True)
 class NumberRange:
-    """The interval from `lower` to `upper`, both included.
+    """The interval from `lower` to `upper`, both included."""
 
-    Parameters
-    ----------
-    lower, upper : float
-        Its ends.
-
-    Examples
-    --------
-    >>> from shoal.mechanisms.coins import Simulation
-    >>> NumberRange(0, 120).rounded(np.array([0.0, 60.0, 120.0]), 2, Simulation(seed=1)).tolist()
-    [0, 1, 2]
-    """
-
-    lower: float
+    lower: float  # lower, upper: Its ends
     upper: float
 
     def __post_init__(self) -> None:
         """Check the ends."""
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, _end(name, getattr(self, name)))
+        store(self, lower=_end("lower", self.lower), upper=_end("upper", self.upper))
         if not (self.lower < self.upper and math.isfinite(self.length)):
             raise ParameterError(
                 f"lower must be less than upper, and their difference a finite number; "
@@ -51,7 +40,7 @@ class NumberRange:
         """How long the interval is."""
         return self.upper - self.lower
 
-    def numbers(self, values: ArrayLike) -> NDArray[np.float64]:
+    def numbers(self, values: ArrayLike) -> Array:
         """Return the values as numbers, all of them within; nothing is clipped."""
         try:
             given = np.asarray(values)
@@ -65,21 +54,22 @@ class NumberRange:
             )
         numbers = given.astype(np.float64, copy=False)
         if not (numbers.min() >= self.lower and numbers.max() <= self.upper):  # also where one is NaN
-            index = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
+            inside = (numbers >= self.lower) & (numbers <= self.upper)
+            index = int(np.flatnonzero(~inside)[0])
             raise ParameterError(
                 f"values[{index}] is not between {self.lower:g} and {self.upper:g}; "
                 "clip the values, or choose a wider interval"
             )
         return numbers
 
-    def positions(self, numbers: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
+    def positions(self, numbers: Array, steps: int) -> Array:
         """Return where numbers lie, in units of 2⁻⁵⁰ of a step, if the interval has so many steps."""
         positions = numbers - self.lower
         positions /= self.length
         positions *= float(steps << FINENESS)
         return positions
 
-    def rounded(self, numbers: NDArray[np.float64], steps: int, coins: Coins) -> NDArray[np.int64]:
+    def rounded(self, numbers: Array, steps: int, coins: Coins) -> IntArray:
         """Return a point next to each number, 0 to `steps`: the position, and a uniform number below one step."""
         positions = self.positions(numbers, steps)
         positions /= 1 << FINENESS
@@ -87,7 +77,8 @@ class NumberRange:
         positions -= below  # exactly; whole steps in units of 2⁻⁵⁰ would not all be integers of 64 bits
         positions *= 1 << FINENESS
         points = positions.astype(np.int64)
-        points += (coins.words(len(points)) >> np.uint64(64 - FINENESS)).view(np.int64)
+        uniform = coins.words(len(points)) >> np.uint64(64 - FINENESS)
+        points += uniform.view(np.int64)
         points >>= FINENESS
         points += below.astype(np.int64)
         return points

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from shoal.checks import positive
+from shoal.checks import check_fields, positive, store
 from shoal.errors import ParameterError
 from shoal.estimation.interval import least_share
 from shoal.mechanisms.coins import WHOLE, logarithm_above, share_below
@@ -16,9 +15,7 @@ from shoal.pairs.decomposition import Decomposition
 from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import SupportClaim
+from shoal.proofs.blanket_claim import SupportClaim
 
 __all__ = ["OneBitMean"]
 
@@ -54,10 +51,10 @@ class OneBitMean(MeanMechanism):
     def __post_init__(self) -> None:
         """Check the arguments."""
         super().__post_init__()
-        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+        check_fields(self, positive, "local_epsilon")
         if self.truth:  # an ε₀ too small for any coin is kept as it is, and `randomize` refuses
             exact = logarithm_above(1 + Fraction(2 * self.truth, WHOLE - self.truth))
-            object.__setattr__(self, "local_epsilon", min(exact, self.local_epsilon))
+            store(self, local_epsilon=min(exact, self.local_epsilon))
 
     @cached_property
     def truth(self) -> int:
@@ -85,9 +82,11 @@ class OneBitMean(MeanMechanism):
 
     def _limits(self, total: int, reports: int, position: float, error: float, level: float) -> tuple[float, float]:
         """Return the interval of Clopper and Pearson: whatever the values, their bits are independent."""
-        shares = least_share(total, reports, level), 1 - least_share(reports - total, reports, level)
-        centre, slope = float(self.noise.centre), float(self.noise.slope)
-        return (shares[0] - centre) / slope, (shares[1] - centre) / slope
+        least = least_share(total, reports, level)
+        most = 1 - least_share(reports - total, reports, level)
+        centre = float(self.noise.centre)
+        slope = float(self.noise.slope)
+        return (least - centre) / slope, (most - centre) / slope
 
     @property
     def blanket_row(self) -> tuple[str, int]:
@@ -109,10 +108,8 @@ class OneBitMean(MeanMechanism):
         """What one report tells about the two ends, relative to what the reports of all values have in common."""
         return self.response.blanket
 
-    def claim(self, reports: int) -> "SupportClaim":
+    def claim(self, reports: int) -> SupportClaim:
         """Return what a certificate of n reports claims."""
-        from shoal.proofs.blanket_claim import SupportClaim
-
         return SupportClaim(reports, self.local_epsilon, "one-bit-mean", {})
 
     @property

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.checks import whole
+from shoal.arrays import BoolArray, IntArray, WordArray
+from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.categorical import Indexed, Supported, Triples
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.finite_field import (
-    Numbers,
     check_prime,
     digits,
     inverses,
@@ -80,22 +80,15 @@ class ProjectiveGeometryResponse(Indexed):
 
     def settle(self) -> None:
         """Check the parameters, or choose the best."""
-        given = (self.order, self.dimension, self.blocks)
-        if given == (None, None, None):
-            best = self._best(self.categories, self.local_epsilon)
-            order, dimension, blocks = best["order"], best["dimension"], best["blocks"]
-        elif None in given:
-            raise ParameterError("give all of order, dimension and blocks, or none of them")
-        else:
-            order = check_prime(whole(order=self.order), "order")
-            dimension = whole(dimension=self.dimension, least=2, most=64)
-            blocks = whole(blocks=self.blocks)
-            if blocks * points(order, dimension) < self.categories:
-                raise ParameterError(
-                    f"{blocks} spaces of {points(order, dimension)} points are too few for {self.categories} categories"
-                )
-        for name, value in (("order", order), ("dimension", dimension), ("blocks", blocks)):
-            object.__setattr__(self, name, value)
+        self._choose("order", "dimension", "blocks")
+        order = check_prime(whole(order=self.order), "order")
+        dimension = whole(dimension=self.dimension, least=2, most=64)
+        blocks = whole(blocks=self.blocks)
+        if blocks * points(order, dimension) < self.categories:
+            raise ParameterError(
+                f"{blocks} spaces of {points(order, dimension)} points are too few for {self.categories} categories"
+            )
+        store(self, order=order, dimension=dimension, blocks=blocks)
 
     @classmethod
     def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
@@ -118,8 +111,12 @@ class ProjectiveGeometryResponse(Indexed):
 
     @staticmethod
     def _layout(order: int, dimension: int, blocks: int) -> Design:
-        every, support, common = (points(order, dimension - less) for less in (0, 1, 2))
-        return Design(outputs=blocks * every, supporting=support, common=common, blocks=blocks)
+        return Design(
+            outputs=blocks * points(order, dimension),
+            supporting=points(order, dimension - 1),
+            common=points(order, dimension - 2),
+            blocks=blocks,
+        )
 
     @property
     def _parameters(self) -> tuple[int, int]:
@@ -131,7 +128,7 @@ class ProjectiveGeometryResponse(Indexed):
         return self._layout(*self._parameters, self.blocks or 1)
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+    def _triples(self) -> Triples:
         """With one block, the points 0, 1 and q + 1 are on no line."""
         order, dimension = self._parameters
         if self.blocks != 1:
@@ -139,10 +136,14 @@ class ProjectiveGeometryResponse(Indexed):
         if dimension < 3 or self.categories <= order + 1:
             return ()
         every, one, two, three = (points(order, dimension - less) for less in range(4))
-        sets = (every - 3 * one + 3 * two - three, one - 2 * two + three, two - three, three)
-        return (tuple(number / every for number in sets),)  # type: ignore[return-value]
+        # By inclusion and exclusion: points on none of three hyperplanes, on the first only, on the first two only, on
+        # all of them.
+        none_of_them = (every - 3 * one + 3 * two - three) / every
+        first_only = (one - 2 * two + three) / every
+        first_two = (two - three) / every
+        return ((none_of_them, first_only, first_two, three / every),)
 
-    def _numbers_of(self, positions: Numbers) -> Numbers:
+    def _numbers_of(self, positions: WordArray) -> WordArray:
         """Return the vectors of points, as numbers: the highest digit that is not 0 is 1."""
         order, dimension = self._parameters
         numbers = positions
@@ -152,68 +153,90 @@ class ProjectiveGeometryResponse(Indexed):
             numbers = np.where(inside, positions + np.uint64(order**tail - offset), numbers)
         return numbers
 
-    def _places_of(self, vector: list[Numbers]) -> Numbers:
+    def _places_of(self, vector: list[WordArray]) -> WordArray:
         """Return the points that these vectors span, none of them 0."""
-        order, inverse = np.uint64(self._parameters[0]), inverses(self._parameters[0])
+        order = self._parameters[0]
+        inverse = inverses(order)
         factor = np.zeros_like(vector[0])
         position = np.zeros_like(vector[0])
-        for tail in range(len(vector) - 1, -1, -1):  # the highest digit that is not 0 is made 1, and counts as offset
+        for tail in reversed(range(len(vector))):
+            # The highest digit that is not 0 is made 1, and counts as offset.
             first = (factor == 0) & (vector[tail] != 0)
             factor = np.where(first, inverse[vector[tail]], factor)
-            digit = factor * vector[tail] % order
-            position += np.where(first, np.uint64(points(int(order), tail)), digit * order ** np.uint64(tail))
+            digit = factor * vector[tail] % np.uint64(order)
+            offset = np.uint64(points(order, tail))
+            position += np.where(first, offset, digit * np.uint64(order**tail))
         return position
 
     @cached_property
     def _hyperplanes(self) -> NDArray[np.uint32] | None:
         """The points of the hyperplane of each position that categories have, one after the other, if that is short."""
         order, dimension = self._parameters
-        every, positions = points(order, dimension), -(-self.categories // self.design.blocks)
+        every = points(order, dimension)
+        positions = self._positions
         if every * positions > _TABLE or order > _LARGEST_LINE:
             return None
-        vectors = digits(self._numbers_of(np.arange(every, dtype=np.uint64)), order, dimension)
+        numbers = self._numbers_of(np.arange(every, dtype=np.uint64))
+        vectors = digits(numbers, order, dimension)
         table = np.array(vectors, np.float64).T  # a product is a whole number below 2³², and exact
-        orthogonal = (table[:positions] @ table.T).astype(np.uint32) % np.uint32(order) == 0
+        products = (table[:positions] @ table.T).astype(np.uint32)
+        orthogonal = products % np.uint32(order) == 0
         return np.nonzero(orthogonal)[1].astype(np.uint32)
 
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Draw a point of the hyperplane: from its list, or all coordinates but one, and solve for that."""
         order, dimension = self._parameters
-        drawn = coins.below(points(order, dimension - 1), len(values))
+        every = points(order, dimension)
+        drawn = coins.below(self.design.supporting, len(values))
         if self._hyperplanes is not None:
             block, position = self._position(values)
-            own = self._hyperplanes[position * values.dtype.type(self.design.supporting) + drawn]
-            return np.asarray(own + block * values.dtype.type(points(order, dimension)), uniform.dtype)
-        values = values.astype(np.uint64)
-        block, position = self._position(values)
+            kind = values.dtype.type
+            own = self._hyperplanes[position * kind(self.design.supporting) + drawn]
+            return np.asarray(own + block * kind(every), uniform.dtype)
+        block, position = self._position(values.astype(np.uint64))
         truth = digits(self._numbers_of(position), order, dimension)
-        lead = np.zeros_like(values)
+        free = digits(self._numbers_of(drawn.astype(np.uint64)), order, dimension - 1)
+        solved = self._solved(truth, free)
+        return (block * np.uint64(every) + self._places_of(solved)).astype(uniform.dtype)
+
+    def _solved(self, truth: list[WordArray], free: list[WordArray]) -> list[WordArray]:
+        """Return vectors orthogonal to these, with all coordinates given but that of the highest digit."""
+        order, dimension = self._parameters
+        lead = np.zeros_like(truth[0])
         for tail in range(dimension):
             lead[truth[tail] != 0] = tail
-        free = digits(self._numbers_of(drawn.astype(np.uint64)), order, dimension - 1)
-        zero = np.zeros_like(values)
-        vector = [
-            np.where(lead > tail, free[tail] if tail < dimension - 1 else zero, free[tail - 1] if tail else zero)
-            for tail in range(dimension)
-        ]
-        vector = [np.where(lead == tail, zero, part) for tail, part in enumerate(vector)]
-        rest = (np.uint64(order) - product(truth, vector, order)) % np.uint64(order)
-        vector = [np.where(lead == tail, rest, part) for tail, part in enumerate(vector)]
-        return (block * np.uint64(points(order, dimension)) + self._places_of(vector)).astype(uniform.dtype)
+        zero = np.zeros_like(lead)
+        vector = []
+        for tail in range(dimension):  # the coordinates beyond the one at `lead` are moved by one
+            before = free[tail] if tail < dimension - 1 else zero
+            behind = free[tail - 1] if tail else zero
+            part = np.where(lead > tail, before, behind)
+            vector.append(np.where(lead == tail, zero, part))
+        missing = np.uint64(order) - product(truth, vector, order)
+        rest = missing % np.uint64(order)
+        return [np.where(lead == tail, rest, part) for tail, part in enumerate(vector)]
+
+    @property
+    def _positions(self) -> int:
+        """How many positions of a block categories have."""
+        return -(-self.categories // self.design.blocks)
 
     def _position(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         position, block = np.divmod(values, values.dtype.type(self.design.blocks))
         return block, position
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report is orthogonal to the category next to it."""
         order, dimension = self._parameters
         block, position = self._position(np.asarray(values, np.uint64))
-        given, point = np.divmod(np.asarray(reports, np.uint64), np.uint64(points(order, dimension)))
-        first, second = (digits(self._numbers_of(each), order, dimension) for each in (point, position))
-        return np.asarray((given == block) & (product(first, second, order) == 0))
+        every = np.uint64(points(order, dimension))
+        given, point = np.divmod(np.asarray(reports, np.uint64), every)
+        first = digits(self._numbers_of(point), order, dimension)
+        second = digits(self._numbers_of(position), order, dimension)
+        orthogonal = product(first, second, order) == 0
+        return np.asarray((given == block) & orthogonal)
 
-    def supported_by(self, reports: Reports) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported_by(self, reports: Reports) -> Supported:
         """Count the same from the reports themselves, and for the categories alone, not for all points.
 
         All digits but the lowest, y, are the same for q categories in a row. A report with digits u and u₀ ≠ 0 supports
@@ -221,48 +244,56 @@ class ProjectiveGeometryResponse(Indexed):
         """
         if self.design.blocks > 1:
             return super().supported_by(reports)
-        order, dimension = self._parameters
-        high = [digit.astype(np.int64) for digit in digits(self._numbers_of(self._row_starts), order, dimension)[1:]]
-        rows = np.zeros((len(high[0]), order), np.int64)
+        order = self._parameters[0]
+        # The first of every q points in a row: 1, q + 1, 2q + 1, …; the point 0 is counted apart.
+        starts = np.arange(1, self.categories, order, dtype=np.uint64)
+        _, *high = self._coordinates(starts)
+        rows = np.zeros((len(starts), order), np.int64)
         first = 0
         negative = order - inverses(order).astype(np.int64)
         for start in range(0, len(reports), _AT_ONCE):
             part = np.asarray(reports[start : start + _AT_ONCE], np.uint64)
-            lowest, *rest = (digit.astype(np.int64) for digit in digits(self._numbers_of(part), order, dimension))
+            lowest, *rest = self._coordinates(part)
             flat = lowest == 0
             first += int(np.count_nonzero(flat))
             flats = [digit[flat] for digit in rest]
-            slopes = [digit[~flat] * negative[lowest[~flat]] % order for digit in rest]
-            for row, factors in enumerate(zip(*(digit.tolist() for digit in high), strict=True)):
+            factor = negative[lowest[~flat]]
+            slopes = [digit[~flat] * factor % order for digit in rest]
+            for row, factors in enumerate(np.stack(high, axis=1).tolist()):
                 rows[row] += np.bincount(_combined(factors, slopes, order), minlength=order)
                 rows[row] += np.count_nonzero(_combined(factors, flats, order) == 0)
-        support = np.concatenate([[first], rows.ravel()[: self.categories - 1]]).astype(np.float64)
+        others = rows.ravel()[: self.categories - 1]
+        support = np.concatenate([[first], others]).astype(np.float64)
         return support, np.full(1, float(len(reports)))
 
-    @property
-    def _row_starts(self) -> Numbers:
-        """The first of every q points in a row: 1, q + 1, 2q + 1, …; the point 0 is by itself."""
-        return np.arange(1, self.categories, self._parameters[0], dtype=np.uint64)
+    def _coordinates(self, positions: WordArray) -> list[IntArray]:
+        """Return the coordinates of points, the lowest first."""
+        order, dimension = self._parameters
+        vectors = digits(self._numbers_of(positions), order, dimension)
+        return [digit.astype(np.int64) for digit in vectors]
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Give each vector the count of its point; this does not change along a line, nor does its transform."""
         order, dimension = self._parameters
         if self.design.blocks == 1 and order**dimension > largest_transform:
-            return self.supported_by(np.repeat(np.arange(len(cells), dtype=np.uint64), cells))
+            outputs = np.arange(len(cells), dtype=np.uint64)
+            return self.supported_by(np.repeat(outputs, cells))
         table = cells.reshape(self.design.blocks, -1)
-        vectors = digits(np.arange(1, order**dimension, dtype=np.uint64), order, dimension)
-        wide = np.zeros((len(table), order**dimension), np.int64)
-        wide[:, 1:] = table[:, self._places_of(vectors).astype(np.int64)]
+        size = order**dimension
+        vectors = digits(np.arange(1, size, dtype=np.uint64), order, dimension)
+        wide = np.zeros((len(table), size), np.int64)
+        places = self._places_of(vectors)
+        wide[:, 1:] = table[:, places.astype(np.int64)]
         spectrum = spectrum_of(wide, order, dimension).real
-        most = -(-self.categories // self.design.blocks)
-        positions = self._numbers_of(np.arange(most, dtype=np.uint64)).astype(np.int64)
+        used = self._numbers_of(np.arange(self._positions, dtype=np.uint64))
+        positions = used.astype(np.int64)
         blocks = table.sum(axis=1, dtype=np.float64)[:, None]
         result = np.rint((blocks + spectrum[:, positions]) / order)
         block = np.broadcast_to(blocks, result.shape)
         return result.T.ravel()[: self.categories], block.T.ravel()[: self.categories]
 
 
-def _combined(factors: tuple[int, ...], vectors: list[NDArray[np.int64]], order: int) -> NDArray[np.int64]:
+def _combined(factors: tuple[int, ...], vectors: list[IntArray], order: int) -> IntArray:
     """Return the sums of these vectors, each times its factor, modulo q."""
     total = np.zeros_like(vectors[0])
     for factor, vector in zip(factors, vectors, strict=True):

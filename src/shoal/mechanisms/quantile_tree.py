@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shoal.checks import Number, whole
+from shoal.arrays import Array, BoolArray, IntArray
+from shoal.checks import Number, store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.distribution_estimate import TreeEstimate
 from shoal.mechanisms.bundled import Bundled, quantiles
@@ -28,23 +29,16 @@ _MOST_LEAVES = 1 << 20
 
 
 class Ranges(NamedTuple):
-    """Which counts add up to what is below each edge between two leaves.
+    """Which counts add up to what is below each edge between two leaves."""
 
-    Attributes
-    ----------
-    rest : ndarray of bool
-        Whether they are taken from all people.
-    starts, stops : ndarray of int
-        A row for each edge, a column for each depth: nodes from `starts` up to `stops` are added, or if `stops` is less
-        taken away.
-    """
-
-    rest: NDArray[np.bool_]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    rest: BoolArray  # whether they are taken from all people
+    # starts, stops: A row for each edge, a column for each depth: nodes from `starts` up to
+    # `stops` are added, or if `stops` is less taken away
+    starts: IntArray
+    stops: IntArray
 
     @property
-    def terms(self) -> NDArray[np.int64]:
+    def terms(self) -> IntArray:
         """How many nodes are added, or taken away."""
         return self.stops - self.starts
 
@@ -83,7 +77,7 @@ class QuantileTree:
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        object.__setattr__(self, "protocols", tuple(self.protocols))
+        store(self, protocols=tuple(self.protocols), lower=self._range.lower, upper=self._range.upper)
         sizes = [1, *(getattr(each, "categories", 0) for each in self.protocols)]
         plain = all(isinstance(each, (Covered, Dummies)) for each in self.protocols)
         if not plain or any(getattr(each, "response", None) is not None for each in self.protocols):
@@ -97,8 +91,6 @@ class QuantileTree:
             raise ParameterError(
                 f"every depth must have a multiple of the nodes before it, at most {_MOST_LEAVES:,}; got {sizes[1:]}"
             )
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, getattr(self._range, name))
 
     @cached_property
     def _range(self) -> NumberRange:
@@ -115,7 +107,7 @@ class QuantileTree:
         return self.protocols[-1].categories
 
     @cached_property
-    def edges(self) -> NDArray[np.float64]:
+    def edges(self) -> Array:
         """The ends of all leaves, the lowest first: one more than leaves."""
         return np.linspace(self.lower, self.upper, self.leaves + 1)
 
@@ -129,7 +121,7 @@ class QuantileTree:
         """By how many people one malicious person can move what is below a point, at every depth, from the truth."""
         return sum(each.bundle for each in self.protocols)
 
-    def nodes(self, values: ArrayLike) -> list[NDArray[np.int64]]:
+    def nodes(self, values: ArrayLike) -> list[IntArray]:
         """Return the node of each value at each depth; a number at an edge is above it, but for the last.
 
         Parameters
@@ -188,18 +180,24 @@ class QuantileTree:
         points = np.arange(1, self.leaves)
         known = [np.zeros(len(points), np.int64), np.full(len(points), self.leaves)]
         costs = [np.zeros(len(points)), np.zeros(len(points))]
-        paths: list[tuple[NDArray[np.int64], ...]] = []
+        paths: list[tuple[IntArray, ...]] = []
         for protocol in self.protocols:
             size = self.leaves // protocol.categories
             cost = float(protocol.variance(reports=1)[0])
             below = points // size * size
             ends = [below, below + np.where(below < points, size, 0)]
-            ways = [[costs[i] + cost * (np.abs(ends[j] - known[i]) // size) for i in (0, 1)] for j in (0, 1)]
-            choice = [(way[1] < way[0]).astype(np.int64) for way in ways]
-            paths.append((*choice, *(known[0] // size, known[1] // size, ends[0] // size, ends[1] // size)))
-            costs = [np.minimum(*way) for way in ways]
+            choices = []
+            following = []
+            for end in ends:
+                from_first = costs[0] + cost * (np.abs(end - known[0]) // size)
+                from_second = costs[1] + cost * (np.abs(end - known[1]) // size)
+                choices.append((from_second < from_first).astype(np.int64))
+                following.append(np.minimum(from_first, from_second))
+            paths.append((*choices, *(place // size for place in (*known, *ends))))
+            costs = following
             known = ends
-        starts, stops = (np.zeros((len(points), self.depth), np.int64) for _ in range(2))
+        starts = np.zeros((len(points), self.depth), np.int64)
+        stops = np.zeros((len(points), self.depth), np.int64)
         state = np.zeros(len(points), np.int64)  # both ends are the edge itself at the last depth
         for index in reversed(range(self.depth)):
             first, second, low, high, left, right = paths[index]
@@ -208,19 +206,22 @@ class QuantileTree:
             starts[:, index] = np.where(state, high, low)
         return Ranges(state == 1, starts, stops)
 
-    def variance(self, *, reports: Number) -> NDArray[np.float64]:
+    def variance(self, *, reports: Number) -> Array:
         """Return the variance of how many of n people are estimated to be below each edge between two leaves."""
-        n, terms = whole(reports=reports), np.abs(self.ranges.terms)
+        n = whole(reports=reports)
+        terms = np.abs(self.ranges.terms)
         total = np.zeros(len(terms))
         for protocol, number in zip(self.protocols, terms.T, strict=True):
-            of_one, k = float(protocol.variance(reports=n)[0]) * n * n, protocol.categories
-            # Covers that say one of several nodes are binomial: no more than one each.
-            total += of_one * number * ((k - number) / (k - 1) if isinstance(protocol, Covered) else 1)
+            variance = float(protocol.variance(reports=n)[0]) * n * n * number
+            if isinstance(
+                protocol, Covered
+            ):  # covers that say one of several nodes are binomial: no more than one each
+                k = protocol.categories
+                variance = variance * ((k - number) / (k - 1))
+            total += variance
         return total
 
-    def noise_limits(
-        self, counts: tuple[Counts[Any], ...], level: float
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def noise_limits(self, counts: tuple[Counts[Any], ...], level: float) -> tuple[IntArray, IntArray]:
         """Return quantiles of the noise of what is added up for each edge between two leaves, exactly.
 
         Edges with the same number of counts of each depth have the same quantiles.
@@ -241,11 +242,15 @@ class QuantileTree:
 
     def _sum_limits(self, counts: tuple[Counts[Any], ...], terms: tuple[int, ...], level: float) -> tuple[int, int]:
         """Return the quantiles of the noise of `terms` nodes of each depth; negative numbers are subtracted."""
-        start, masses = 0, np.ones(1)
+        start = 0
+        masses = np.ones(1)
         for protocol, released, number in zip(self.protocols, counts, terms, strict=False):
             first, each = protocol.noise_masses(released, abs(number))
-            start += first if number >= 0 else -(first + len(each) - 1)
-            masses = np.convolve(masses, each if number >= 0 else each[::-1])
+            if number < 0:
+                first = -(first + len(each) - 1)
+                each = each[::-1]
+            start += first
+            masses = np.convolve(masses, each)
         low, high = quantiles(masses, level)
         return start + low, start + high
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import BoolArray, IntArray
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Indexed
+from shoal.mechanisms.categorical import Indexed, Supported
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs import BitRows
@@ -58,10 +59,11 @@ class RandomizedResponse(Indexed):
 
         q = (e^ε₀ − 1)/(e^ε₀ + k − 1) and p = k/((k + 1)(e^ε₀ + k − 1)).
         """
+        k = self.categories
         small = math.exp(-self.local_epsilon)
-        weight = 1 + (self.categories - 1) * small
+        weight = 1 + (k - 1) * small  # (e^ε₀ + k − 1)·e^−ε₀
         own = -math.expm1(-self.local_epsilon) / weight * (1 + slack(8))
-        blanket = self.categories * small / ((self.categories + 1) * weight) * (1 - slack(32))
+        blanket = k * small / ((k + 1) * weight) * (1 - slack(32))
         return Decomposition(
             blanket_probability=blanket, own_probability=min(own, 1.0), local_epsilon=self.local_epsilon
         )
@@ -85,10 +87,10 @@ class RandomizedResponse(Indexed):
         """Return the values themselves."""
         return values
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report is the category next to it."""
-        return np.asarray(np.asarray(reports) == np.asarray(values))
+        return np.equal(reports, values)
 
-    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: IntArray, reports: int) -> Supported:
         """Return the counts: a report supports the category that it names."""
         return cells.astype(np.float64), np.full(1, float(reports))

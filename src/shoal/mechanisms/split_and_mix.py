@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import IntArray, WordArray
 from shoal.assumptions import ANYWHERE
-from shoal.checks import Number, positive, probability, whole
+from shoal.checks import Number, check_fields, positive, probability, store, whole
 from shoal.errors import ParameterError, UnreachableError
 from shoal.estimation.distribution_estimate import MixEstimate
 from shoal.mechanisms.coins import Coins, Simulation, coins_for
@@ -86,20 +87,18 @@ class SplitAndMix:
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        object.__setattr__(self, "epsilon", positive(epsilon=self.epsilon))
-        object.__setattr__(self, "people", whole(people=self.people, least=2))
-        object.__setattr__(self, "honest", whole(honest=self.honest, least=2, most=self.people))
-        object.__setattr__(self, "messages", whole(messages=self.messages, least=3, most=_MOST_MESSAGES))
-        object.__setattr__(self, "steps", whole(steps=self.steps, most=_MOST_STEPS))
-        for name in ("lower", "upper"):
-            object.__setattr__(self, name, getattr(self._range, name))
+        check_fields(self, positive, "epsilon")
+        check_fields(self, whole, "people", least=2)
+        check_fields(self, whole, "honest", least=2, most=self.people)
+        check_fields(self, whole, "messages", least=3, most=_MOST_MESSAGES)
+        check_fields(self, whole, "steps", most=_MOST_STEPS)
         # Of ε/Δ, the double below: −Δ·ln a is then at most ε, whatever the quotient was rounded to.
         decay = decay_of(math.nextafter(2 * self.epsilon / self.steps, 0.0))
         if not 0 < decay < DECAYS:
             raise ParameterError(
                 f"epsilon={self.epsilon!r} with steps={self.steps} is out of the range of 64-bit coins"
             )
-        object.__setattr__(self, "decay", decay)
+        store(self, decay=decay, lower=self._range.lower, upper=self._range.upper)
         if self.modulus.bit_length() - 1 > _MOST_BITS:
             raise ParameterError(
                 f"the sum of {self.people:,} numbers of {self.steps:,} steps needs a modulus above 2**{_MOST_BITS}; "
@@ -124,19 +123,22 @@ class SplitAndMix:
         most = whole(people=people, least=2)
         least = whole(honest=honest, least=2, most=most)
         asked = positive(epsilon=epsilon)
-        steps = 1 << max(0, math.ceil(math.log2(min(max(1.0, asked * math.sqrt(most)), 2.0 * _MOST_STEPS))))
-        too_fine = f"the noise is finer than {_MOST_STEPS:,} steps, which are the most" if steps > _MOST_STEPS else ""
-        if too_fine or (2 * most * steps).bit_length() > _MOST_BITS:
-            why = too_fine or f"a sum of numbers of {steps:,} steps needs a modulus above 2**{_MOST_BITS}"
+        fine = max(1.0, asked * math.sqrt(most))
+        steps = 1 << math.ceil(math.log2(min(fine, 2.0 * _MOST_STEPS)))
+        why = ""
+        if steps > _MOST_STEPS:
+            why = f"the noise is finer than {_MOST_STEPS:,} steps, which are the most"
+        elif (2 * most * steps).bit_length() > _MOST_BITS:
+            why = f"a sum of numbers of {steps:,} steps needs a modulus above 2**{_MOST_BITS}"
+        if why:
             raise ParameterError(
                 f"with epsilon={asked:g} and people={most:,}, {why}; take a smaller epsilon or fewer people, or accept "
                 "the error of rounding and give steps and messages yourself: SplitAndMix(steps=…, messages=…)"
             )
         fewest = cls(epsilon=asked, honest=least, people=most, messages=3, steps=steps, lower=lower, upper=upper)
         shrunk = math.exp(-fewest.epsilon)
-        failure = probability(delta=delta) * shrunk / (1 + shrunk) * (1 - 1e-12)  # δ/(1 + e^ε)
-        count = fewest_messages(fewest.honest, fewest.modulus, failure)
-        return replace(fewest, messages=count)
+        distance = probability(delta=delta) * shrunk / (1 + shrunk) * (1 - 1e-12)  # δ/(1 + e^ε)
+        return replace(fewest, messages=fewest_messages(least, fewest.modulus, distance))
 
     @cached_property
     def _range(self) -> NumberRange:
@@ -145,7 +147,8 @@ class SplitAndMix:
     @cached_property
     def modulus(self) -> int:
         """The least power of two q > 2(nΔ + 40Δ/ε): larger than any sum with its noise, of either sign."""
-        return 1 << (2 * (self.people * self.steps + math.ceil(_TAIL * self.steps / self.epsilon))).bit_length()
+        most = self.people * self.steps + math.ceil(_TAIL * self.steps / self.epsilon)
+        return 1 << (2 * most).bit_length()
 
     @property
     def distance(self) -> float:
@@ -165,7 +168,7 @@ class SplitAndMix:
             )
         return MixProfile(self.honest, self.messages, self.modulus, self.decay, self.steps)
 
-    def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> NDArray[np.uint64]:
+    def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> WordArray:
         """Return m messages for each value, which add up to it and its share of the noise modulo q.
 
         Parameters
@@ -175,19 +178,24 @@ class SplitAndMix:
         simulation : Simulation, optional
             Coins that can be tossed again, for simulations only.
         """
-        numbers, coins = self._range.numbers(values), coins_for(simulation)
+        numbers = self._range.numbers(values)
+        coins = coins_for(simulation)
         points = self._range.rounded(numbers, self.steps, coins)
         return self._split(points + self.noise(coins, len(points)), coins)
 
-    def noise(self, coins: Coins, count: int) -> NDArray[np.int64]:
+    def noise(self, coins: Coins, count: int) -> IntArray:
         """Return shares of noise: NB(1/H, a) − NB(1/H, a), exactly; those of H people add up to discrete Laplace."""
-        return noise_shares(coins, self.decay, self.honest, count) - noise_shares(coins, self.decay, self.honest, count)
+        added = noise_shares(coins, self.decay, self.honest, count)
+        taken = noise_shares(coins, self.decay, self.honest, count)
+        return added - taken
 
-    def _split(self, points: NDArray[np.int64], coins: Coins) -> NDArray[np.uint64]:
+    def _split(self, points: IntArray, coins: Coins) -> WordArray:
         """Return messages whose sum modulo q is the point; q is a power of two, and 64-bit words wrap around."""
         mask = np.uint64(self.modulus - 1)
-        messages = coins.words(len(points) * self.messages).reshape(-1, self.messages) & mask
-        rest = points.view(np.uint64) - messages[:, 1:].sum(axis=1, dtype=np.uint64)
+        words = coins.words(len(points) * self.messages)
+        messages = words.reshape(-1, self.messages) & mask
+        others = messages[:, 1:].sum(axis=1, dtype=np.uint64)
+        rest = points.view(np.uint64) - others
         messages[:, 0] = rest & mask
         return messages
 
@@ -214,16 +222,18 @@ class SplitAndMix:
         """
         n = whole(reports=reports, most=self.people)
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
-        middle = n * self.steps // 2  # the wrap is undone about the middle of what sums can be
-        half = self.modulus // 2
-        whole_sum = (int(total) - middle + half) % self.modulus - half + middle
-        return MixEstimate(self, whole_sum, n, confidence)
+        # The wrap is undone about the middle of what sums can be.
+        least = n * self.steps // 2 - self.modulus // 2
+        steps = (int(total) - least) % self.modulus + least
+        return MixEstimate(self, steps, n, confidence)
 
     def variance(self, *, reports: Number) -> float:
         """Return the variance of the sum of n people: noise of shape n/H, and rounding at its most."""
-        n, a = whole(reports=reports), self.decay / DECAYS
+        n = whole(reports=reports)
+        a = self.decay / DECAYS
         noise = 2 * n / self.honest * a / (1 - a) ** 2
-        return (noise + n / 4) * (self._range.length / self.steps) ** 2
+        step = self._range.length / self.steps
+        return (noise + n / 4) * step**2
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, with the warning."""
@@ -232,13 +242,7 @@ class SplitAndMix:
 
 
 def fewest_messages(people: int, modulus: int, distance: float) -> int:
-    """Return the least m with which what is seen of so many people is within a distance of their sum alone.
-
-    Examples
-    --------
-    >>> fewest_messages(10**5, 1 << 32, 2.0**-41)
-    9
-    """
+    """Return the least m with which what is seen of so many people is within a distance of their sum alone."""
     for messages in range(3, _MOST_MESSAGES + 1):
         if distance_above(people, messages, modulus) <= distance:
             return messages
@@ -248,22 +252,12 @@ def fewest_messages(people: int, modulus: int, distance: float) -> int:
     )
 
 
-def noise_shares(coins: Coins, decay: int, parts: int, count: int) -> NDArray[np.int64]:
+def noise_shares(coins: Coins, decay: int, parts: int, count: int) -> IntArray:
     """Return independent K of shape 1/parts: as many of them as parts add up to G, Pr(G = g) = (1 − a)·a^g.
 
     Given G, one of the shares is drawn by a Pólya urn: each of G steps adds one to it with the probability (1/parts +
-    what it has)/(1 + steps before). All probabilities are ratios of whole numbers, and so no digit is rounded.
-
-    Parameters
-    ----------
-    coins : Coins
-        To toss.
-    decay : int
-        2⁶⁴·a.
-    parts : int
-        How many shares make a whole.
-    count : int
-        How many to return.
+    what it has)/(1 + steps before). All probabilities are ratios of integers, and so no digit is rounded. `decay` is
+    2⁶⁴·a.
     """
     totals = _geometric(coins, decay, count)
     result = np.zeros(count, np.int64)
@@ -282,18 +276,24 @@ def _grown(coins: Coins, parts: int, step: int, total: int) -> int:
     """Return the rest of the urn, from the first that it has got."""
     own = 1
     for done in range(step, total):
-        own += int(coins.happen(1 + own * parts, parts * (1 + done), 1)[0])
+        hit = coins.happen(1 + own * parts, parts * (1 + done), 1)
+        own += int(hit[0])
     return own
 
 
-def _geometric(coins: Coins, decay: int, count: int) -> NDArray[np.int64]:
+def _geometric(coins: Coins, decay: int, count: int) -> IntArray:
     """Return geometric numbers: independent binary digits, that of 2ⁱ one with odds a^(2ⁱ) : 1; then whole blocks."""
     result = np.zeros(count, np.int64)
-    power, whole, digit = decay, DECAYS, 0
-    while 4 * power > whole and digit < 20:  # until a block is rare
-        result += coins.happen(power, power + whole, count).astype(np.int64) << digit
-        power, whole, digit = power * power, whole * whole, digit + 1
+    power = decay
+    unit = DECAYS
+    digit = 0
+    while 4 * power > unit and digit < 20:  # until a block is rare
+        ones = coins.happen(power, power + unit, count)
+        result += ones.astype(np.int64) << digit
+        power *= power
+        unit *= unit
+        digit += 1
     left = np.arange(count)
-    while len(left := left[coins.happen(power, whole, len(left))]):
+    while len(left := left[coins.happen(power, unit, len(left))]):
         result[left] += 1 << digit
     return result

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from shoal.checks import whole
+from shoal.arrays import BoolArray, ByteArray, IntArray, WordArray
+from shoal.checks import store, whole
 from shoal.errors import ParameterError
 from shoal.estimation.design import Design
-from shoal.mechanisms.categorical import Selection
+from shoal.mechanisms.categorical import Selection, Triples
 from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.mechanism import MOST_OUTPUTS, Reports
 from shoal.mechanisms.packed_bits import bits_at, check_spare, column_sums, random_sets
@@ -54,8 +55,8 @@ class SubsetSelection(Selection):
         """Check the size, or choose about the best."""
         if self.size is None:
             small = math.exp(-self.local_epsilon)
-            best = min(max(1, math.ceil(self.categories * small / (1 + small))), self.categories - 1)
-            object.__setattr__(self, "size", best)
+            best = math.ceil(self.categories * small / (1 + small))
+            store(self, size=min(max(1, best), self.categories - 1))
         size = whole(size=self.size)
         if size >= self.categories:
             raise ParameterError(
@@ -63,7 +64,7 @@ class SubsetSelection(Selection):
                 "the set of all categories says nothing",
                 "size",
             )
-        object.__setattr__(self, "size", size)
+        store(self, size=size)
 
     @property
     def subset_size(self) -> int:
@@ -81,7 +82,11 @@ class SubsetSelection(Selection):
     @staticmethod
     def _layout(categories: int, size: int) -> Design:
         pairs = categories * (categories - 1)
-        return Design(outputs=pairs, supporting=size * (categories - 1), common=size * (size - 1))
+        return Design(
+            outputs=pairs,
+            supporting=size * (categories - 1),
+            common=size * (size - 1),
+        )
 
     @cached_property
     def design(self) -> Design:
@@ -89,19 +94,18 @@ class SubsetSelection(Selection):
         return self._layout(self.categories, self.subset_size)
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
-        inside, outside, every = self.subset_size, self.categories - self.subset_size, self.categories
+    def _triples(self) -> Triples:
+        inside = self.subset_size
+        every = self.categories
+        outside = every - inside
         if every < 3:
             return ()
         threes = every * (every - 1) * (every - 2)
-        return (
-            (
-                outside * (outside - 1) * (outside - 2) / threes,
-                inside * outside * (outside - 1) / threes,
-                inside * (inside - 1) * outside / threes,
-                inside * (inside - 1) * (inside - 2) / threes,
-            ),
-        )
+        none_of_them = outside * (outside - 1) * (outside - 2) / threes
+        first_only = inside * outside * (outside - 1) / threes
+        first_two = inside * (inside - 1) * outside / threes
+        all_of_them = inside * (inside - 1) * (inside - 2) / threes
+        return ((none_of_them, first_only, first_two, all_of_them),)
 
     @property
     def cells(self) -> int:
@@ -127,16 +131,18 @@ class SubsetSelection(Selection):
             return np.empty((0, self.bytes_per_report), np.uint8)
         return np.empty((0, self.subset_size), np.uint32)
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return a set for each value."""
         step = max(1, _PART // self.categories)
         draw = self._members if self.subset_size**2 <= _FEW * self.categories else self._bits
         parts = [draw(values[start : start + step], coins) for start in range(0, len(values), step)]
         return np.concatenate(parts)
 
-    def _bits(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def _bits(self, values: IntArray, coins: Coins) -> Reports:
         """Draw sets as rows of bits; of more than half of all categories, those that are not in them."""
-        size, every, own = self.subset_size, self.categories, self._truthful(len(values), coins)
+        size = self.subset_size
+        every = self.categories
+        own = self._truthful(len(values), coins)
         members = np.where(own, values, -1)
         if 2 * size <= every:
             rows = random_sets(size, members, every, coins)
@@ -144,24 +150,28 @@ class SubsetSelection(Selection):
             rows = np.empty((len(values), -(-every // 8)), np.uint8)
             rows[~own] = random_sets(every - size, members[~own], every, coins)
             rows[own] = random_sets(every - size + 1, members[own], every, coins)
-            rows[own, values[own] >> 3] ^= np.left_shift(np.uint8(1), (values[own] & 7).astype(np.uint8))
+            truth = values[own]
+            shifts = (truth & 7).astype(np.uint8)
+            rows[own, truth >> 3] ^= np.left_shift(np.uint8(1), shifts)
             rows ^= np.uint8(0xFF)
             rows[:, -1] &= np.uint8(0xFF >> -every % 8)
         return rows if self._as_bits else self._listed(rows)
 
-    def _listed(self, rows: NDArray[np.uint8]) -> Reports:
+    def _listed(self, rows: ByteArray) -> Reports:
         """Return the members of sets that are rows of bits."""
         bits = np.unpackbits(rows, axis=1, count=self.categories, bitorder="little")
-        return np.nonzero(bits)[1].reshape(-1, self.subset_size).astype(np.uint32)
+        _, members = np.nonzero(bits)
+        return members.reshape(-1, self.subset_size).astype(np.uint32)
 
-    def _members(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def _members(self, values: IntArray, coins: Coins) -> Reports:
         """Draw all members from all categories, or d − 1 of them from all but the truth."""
         size = self.subset_size
         sets = self._subsets(self.categories, size, len(values), coins)
         own = np.flatnonzero(self._truthful(len(values), coins))
         truth = values[own].astype(np.uint64)[:, None]
         others = self._subsets(self.categories - 1, size - 1, len(own), coins)
-        sets[own] = np.concatenate([others + (others >= truth), truth], axis=1)
+        others += others >= truth  # the truth itself is left out
+        sets[own] = np.concatenate([others, truth], axis=1)
         sets.sort(axis=1)
         if not self._as_bits:
             return sets.astype(np.uint32)
@@ -170,7 +180,7 @@ class SubsetSelection(Selection):
         return np.packbits(bits, axis=1, bitorder="little")
 
     @staticmethod
-    def _subsets(every: int, size: int, count: int, coins: Coins) -> NDArray[np.uint64]:
+    def _subsets(every: int, size: int, count: int, coins: Coins) -> WordArray:
         """Return sets of this size, all equally likely, in any order."""
         members = np.empty((size, count), np.uint64)
         for position in range(size):  # Floyd's way: draw among the first few more, and on a repeat take the last
@@ -180,11 +190,12 @@ class SubsetSelection(Selection):
             members[position] = np.where(seen, last, drawn)
         return members.T.copy()
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report contains the category next to it."""
         if self._as_bits:
             return bits_at(reports, values)
-        return np.asarray((np.asarray(reports) == np.asarray(values)[..., None]).any(axis=-1))
+        members = np.equal(reports, np.asarray(values)[..., None])
+        return np.asarray(members.any(axis=-1))
 
     def _checked(self, reports: ArrayLike) -> Reports:
         result = super()._checked(reports)
@@ -192,8 +203,9 @@ class SubsetSelection(Selection):
             check_spare(result, self.categories)
             fine = np.bitwise_count(result).sum(axis=1, dtype=np.int64) == self.subset_size
         else:
-            fine = (result[:, :1] >= 0).all(axis=1) & (result[:, -1] < self.categories)
-            fine &= (result[:, 1:] > result[:, :-1]).all(axis=1)
+            inside = (result[:, 0] >= 0) & (result[:, -1] < self.categories)
+            rising = (result[:, 1:] > result[:, :-1]).all(axis=1)
+            fine = inside & rising
         if not fine.all():
             position = int(np.flatnonzero(~fine)[0])
             raise ParameterError(
@@ -202,39 +214,42 @@ class SubsetSelection(Selection):
             )
         return result
 
-    def tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> IntArray:
         """Return how many sets contain each category."""
         if self._as_bits:
             return column_sums(reports, self.categories)
         return np.bincount(reports.ravel(), minlength=self.categories)
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether this number of reports can have these counts: d each."""
-        return bool(sum(values.tolist()) == self.subset_size * reports and values.max() <= reports)
+        members = sum(values.tolist())
+        return bool(members == self.subset_size * reports and values.max() <= reports)
 
     @property
     def _as_bits(self) -> bool:
         """Whether a bit for each category is shorter than the list."""
         return self.categories <= self.subset_size * self._width
 
-    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> ByteArray:
         """Return a bit for each category, or the numbers of the members."""
         if self._as_bits:
             return reports
         indices = np.arange(self._width, dtype=reports.dtype)
-        bits = ((reports[:, :, None] >> indices) & 1).astype(np.uint8).reshape(len(reports), self.bits_per_report)
-        return np.packbits(bits, axis=1, bitorder="little")
+        bits = (reports[:, :, None] >> indices & 1).astype(np.uint8)
+        rows = bits.reshape(len(reports), self.bits_per_report)
+        return np.packbits(rows, axis=1, bitorder="little")
 
-    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: ByteArray) -> Reports:
         """Return the sets, checked."""
         if self._as_bits:
             return self._checked(rows.copy())
         bits = np.unpackbits(rows, axis=1, bitorder="little")
-        used, spare = bits[:, : self.bits_per_report], bits[:, self.bits_per_report :]
+        spare = bits[:, self.bits_per_report :].any(axis=1)
         if spare.any():
-            position = int(np.flatnonzero(spare.any(axis=1))[0])
+            position = int(np.flatnonzero(spare)[0])
             raise ParameterError(f"report {position} has bits set beyond its last member")
-        weights = np.left_shift(np.uint32(1), np.arange(self._width, dtype=np.uint32))
-        return self._checked(
-            (used.reshape(len(rows), self.subset_size, self._width) * weights).sum(axis=2, dtype=np.uint32)
-        )
+        places = np.arange(self._width, dtype=np.uint32)
+        weights = np.left_shift(np.uint32(1), places)
+        used = bits[:, : self.bits_per_report]
+        members = used.reshape(len(rows), self.subset_size, self._width)
+        return self._checked((members * weights).sum(axis=2, dtype=np.uint32))

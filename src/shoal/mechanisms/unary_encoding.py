@@ -4,22 +4,20 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.arrays import BoolArray, ByteArray, IntArray
 from shoal.errors import ParameterError
 from shoal.estimation.design import Moments
-from shoal.mechanisms.categorical import Categorical
+from shoal.mechanisms.categorical import Categorical, Triples
 from shoal.mechanisms.coins import WHOLE, Coins, logarithm_above, share_below
 from shoal.mechanisms.mechanism import Reports
 from shoal.mechanisms.packed_bits import bits_at, check_spare, column_sums, independent_bytes
 from shoal.pairs.likelihoods import Support
 from shoal.pairs.registry import register
-
-if TYPE_CHECKING:
-    from shoal.proofs.blanket_claim import SupportClaim
+from shoal.proofs.blanket_claim import SupportClaim
 
 __all__ = ["Rappor", "UnaryEncoding"]
 
@@ -76,7 +74,7 @@ class UnaryEncoding(Categorical):
     @cached_property
     def exact_epsilon(self) -> float:
         """The ε₀ of the threshold, rounded up; 0 if it is too small for any coin."""
-        bit = Fraction(self.resolution - self.flip, self.flip)
+        bit = Fraction(WHOLE - self.flip, self.flip)
         if bit <= 1:
             return 0.0
         return logarithm_above(bit**2 if self.symmetric else bit)
@@ -84,14 +82,15 @@ class UnaryEncoding(Categorical):
     @property
     def noise_probability(self) -> float:
         """The probability that the bit of another category is set."""
-        return self.flip / self.resolution
+        return self.flip / WHOLE
 
     @property
     def moments(self) -> Moments:
         """How often the bit of the true category is set, and that of another."""
         noise = self.noise_probability
         own = 1 - noise if self.symmetric else 0.5
-        return Moments(own=(own, 1.0), same=(noise, 1.0), other=(noise, 1.0), overlap=0.0)
+        another = (noise, 1.0)
+        return Moments(own=(own, 1.0), same=another, other=another, overlap=0.0)
 
     @property
     def support(self) -> tuple[Support, ...]:
@@ -104,15 +103,15 @@ class UnaryEncoding(Categorical):
         clear = 1 / (1 + small)
         set_ = small * clear
         log_set = -self._bit_epsilon - math.log1p(small)
-        some = -(set_**2) * math.expm1((self.categories - 2) * log_set)
-        triples = ((clear**3, set_ * clear**2, set_**2 * clear, set_**3),) if self.categories >= 3 else ()
         every = math.exp(self.categories * log_set)
+        some = -(set_**2) * math.expm1((self.categories - 2) * log_set)
+        triples: Triples = ()
+        if self.categories >= 3:
+            triples = ((clear**3, set_ * clear**2, set_**2 * clear, set_**3),)
         return (Support(self.local_epsilon, clear**2, set_ * clear, some, every, triples),)
 
-    def claim(self, reports: int) -> "SupportClaim | None":
+    def claim(self, reports: int) -> SupportClaim | None:
         """Return what a certificate of n reports claims; nothing for a subclass, whose bits may be others."""
-        from shoal.proofs.blanket_claim import SupportClaim
-
         if type(self) not in (UnaryEncoding, Rappor):
             return None
         name = "rappor" if self.symmetric else "unary-encoding"
@@ -133,26 +132,29 @@ class UnaryEncoding(Categorical):
         """No report at all: a row of bytes for each report."""
         return np.empty((0, self.bytes_per_report), np.uint8)
 
-    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: IntArray, coins: Coins) -> Reports:
         """Return the bits for each value, eight to a byte."""
         step = max(1, _PART // self.categories)
         parts = [self._bits(values[start : start + step], coins) for start in range(0, len(values), step)]
         return np.concatenate(parts)
 
-    def _bits(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def _bits(self, values: IntArray, coins: Coins) -> Reports:
         """Draw all bits as those of other categories, and then set those of the truth."""
         count, width = len(values), self.bytes_per_report
         bits = independent_bytes(self.flip, count * width, coins).reshape(count, width)
         bits[:, -1] &= np.uint8(0xFF >> -self.categories % 8)
         length = -(-count // 8)
         own = independent_bytes(self.flip, length, coins) if self.symmetric else coins.words(-(-length // 8))
-        own_bits = np.unpackbits(own.view(np.uint8), bitorder="little")[:count] ^ np.uint8(self.symmetric)
-        people, positions, shifts = np.arange(count), values // 8, (values % 8).astype(np.uint8)
+        own_bits = np.unpackbits(own.view(np.uint8), bitorder="little")[:count]
+        own_bits ^= np.uint8(self.symmetric)  # a flip clears the bit of the truth
+        people = np.arange(count)
+        positions = values // 8
+        shifts = (values % 8).astype(np.uint8)
         cleared = bits[people, positions] & ~np.left_shift(np.uint8(1), shifts)
         bits[people, positions] = cleared | np.left_shift(own_bits, shifts)
         return bits
 
-    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+    def supports(self, reports: Reports, values: ArrayLike) -> BoolArray:
         """Return whether each report has the bit of the category next to it set."""
         return bits_at(reports, values)
 
@@ -161,19 +163,19 @@ class UnaryEncoding(Categorical):
         check_spare(result, self.categories)
         return result
 
-    def tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> IntArray:
         """Return how often each bit was set."""
         return column_sums(reports, self.categories)
 
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+    def consistent(self, values: IntArray, reports: int) -> bool:
         """Tell whether this number of reports can have these counts: no bit is set more often."""
         return bool(values.max() <= reports)
 
-    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> ByteArray:
         """Return the bytes as they are."""
         return reports
 
-    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: ByteArray) -> Reports:
         """Return the bytes, checked."""
         return self._checked(rows.copy())
 

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.arrays import WordArray
 from shoal.checks import known, whole
 from shoal.errors import ParameterError
 
-__all__ = ["CODES", "MOST_BITS", "CodedStrings"]
+__all__ = ["CODES", "MOST_BITS", "CodedStrings", "Strings"]
+
+Strings = Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[Any]
+"""One string or integer of each person."""
 
 CODES = ("bytes", "hash", "numbers")
 """How values become numbers: their first bytes, a hash of them, or they are numbers already."""
-
 
 MOST_BITS = 64
 """Of a string, or of its hash, that count."""
@@ -60,7 +63,7 @@ class CodedStrings:
             raise ParameterError('names are for code="hash": other codes come back by themselves')
         object.__setattr__(self, "names", {self._hashed(name.encode()): name for name in self.names})
 
-    def numbers(self, values: Any) -> NDArray[np.uint64]:
+    def numbers(self, values: Strings) -> WordArray:
         """Return the number of each value."""
         if self.code == "numbers":
             return self._checked(values)
@@ -77,7 +80,7 @@ class CodedStrings:
             result = (result << np.uint64(8)) | column
         return result
 
-    def labels(self, numbers: Sequence[int] | NDArray[np.uint64]) -> list[str]:
+    def labels(self, numbers: Sequence[int] | WordArray) -> list[str]:
         """Return what these numbers stand for: text, the name of a hash or its digits, or the number itself."""
         if self.code == "numbers":
             return [str(int(number)) for number in numbers]
@@ -90,7 +93,7 @@ class CodedStrings:
     def _hashed(self, string: bytes) -> int:
         return int.from_bytes(hashlib.sha256(string).digest()[: self.bits // 8], "big")
 
-    def _checked(self, values: Any) -> NDArray[np.uint64]:
+    def _checked(self, values: Strings) -> WordArray:
         given = np.asarray(values)
         if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
             raise ParameterError(
@@ -103,7 +106,7 @@ class CodedStrings:
         return given.astype(np.uint64)
 
 
-def _encoded(value: Any) -> bytes:
+def _encoded(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode(errors="surrogateescape")
     if isinstance(value, bytes):

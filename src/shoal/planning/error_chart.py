@@ -4,8 +4,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array
 from shoal.calibration import gaussian_spread
 from shoal.charts.scale import Axis
 from shoal.charts.svg_chart import Chart
@@ -51,7 +51,7 @@ def error_chart(plan: "Plan", *, points: int = 7) -> Chart:
     pairs = [(kind, question) for kind in kinds for question in asked]
     results = ((question, question.likely(kind)) for kind, question in pairs)
     fits = list(progress(results, total=len(pairs), label="plan"))
-    groups: list[tuple[list[str], NDArray[np.float64]]] = []
+    groups: list[tuple[list[str], Array]] = []
     for index, kind in enumerate(kinds):
         fitted = fits[index * points : (index + 1) * points]
         errors = np.array([question.error(fit) if fit else math.nan for question, fit in fitted])

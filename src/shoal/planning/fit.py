@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
 
 from shoal.amplification.amplify import amplify
 from shoal.calibration.largest import largest_local_epsilon, likely_private, varied
@@ -40,41 +39,35 @@ _WITHIN, _OF_ROUNDS = 1e-7, 5e-4
 """How close to the fewest covers, or the least noise, relatively; and for several rounds."""
 _STEP, _ROUGHLY, _MANY = 1.06, 2e-3, 1000
 """How far a search goes first, how close a guess is to be, and how many categories are many."""
+_TRUTH = Fraction((1 << 16) - 1, 1 << 16)
+"""How often a response over a design tells the truth: nearly always, and no loss is infinite."""
+_MOST_SLOTS = 64
+"""The most covers of a person."""
 _LEFT = 4.0
 """Of δ, one part in so many goes to infinite losses of dummies, if there are several rounds."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of each mechanism.
+    """What is asked of each mechanism."""
 
-    Attributes
-    ----------
-    categories, reports, rounds : int
-        k, n, and how many rounds there are.
-    target : Target
-        What all rounds together must keep.
-    local_epsilon : float
-        The most that a report by itself may have; infinite if there is no limit.
-    messages : int
-        How many messages a person may send.
-    dummies : bool
-        Whether the shuffler may add dummies.
-    """
-
-    categories: int
+    categories: int  # categories, reports, rounds: k, n, and how many rounds there are
     reports: int
     rounds: int
-    target: Target
-    local_epsilon: float
-    messages: int = 1
-    dummies: bool = False
+    target: Target  # what all rounds together must keep
+    local_epsilon: float  # the most that a report by itself may have; infinite if there is no limit
+    messages: int = 1  # how many messages a person may send
+    dummies: bool = False  # whether the shuffler may add dummies
 
     @property
     def kinds(self) -> list[type[Categorical]]:
         """The mechanisms to try, the simpler ones first."""
-        several: list[type[Categorical]] = [Covered] if self.messages > 1 else []
-        return [*planned(), *several, *([Dummies] if self.dummies else [])]
+        kinds = planned()
+        if self.messages > 1:
+            kinds.append(Covered)
+        if self.dummies:
+            kinds.append(Dummies)
+        return kinds
 
     def likely(self, kind: type[Categorical]) -> Categorical | None:
         """Return a mechanism with about its largest ε₀ and its best design, or nothing where it can't be decoded fast.
@@ -105,9 +98,10 @@ class Question:
             most=self.local_epsilon,
         )
         if local is None:
+            rounds = "round" if self.rounds == 1 else f"{self.rounds:,} rounds"
             raise UnreachableError(
                 f"the ledger has spent epsilon={rounded_up(self.target.spent)} of {self.target.epsilon!r}: the rest "
-                f"allows no {'round' if self.rounds == 1 else f'{self.rounds:,} rounds'} of {self.reports:,} reports"
+                f"allows no {rounds} of {self.reports:,} reports"
             )
         return other(local)
 
@@ -127,7 +121,8 @@ class Question:
         def wide(logarithm: float) -> float:
             count = max(2, round(math.exp(logarithm)))
             made = likely_private(mechanism, self.target, reports=count, rounds=self.rounds, most=self.local_epsilon)
-            return math.sqrt(made.rare_variance / count / self.rounds) * self.categories - 1
+            error = math.sqrt(made.rare_variance / count / self.rounds)
+            return error * self.categories - 1
 
         most = math.log(MOST_REPORTS)
         if wide(most) > 0:
@@ -137,15 +132,20 @@ class Question:
 
     def _candidates(self, kind: type[Categorical]) -> list[Categorical]:
         """Return a mechanism with the designs that are likely the best, the first of them first."""
-        room = gaussian_spread(self.target.epsilon, self.target.delta) ** 2 - self.target.spent_shift**2
-        spread = self.reports * max(room, 1e-300) / self.rounds / 2
+        spread = self.reports * _room(self.target) / self.rounds / 2
 
         def error(pair: tuple[dict[str, int], Design | None]) -> float:
-            return 0.0 if pair[1] is None else _screened(pair[1], self.categories, spread, self.local_epsilon)
+            design = pair[1]
+            return 0.0 if design is None else _screened(design, self.categories, spread, self.local_epsilon)
 
-        ranked = sorted(kind.designs(self.categories), key=error)
-        chosen = ranked[:_TRIED]
+        chosen = sorted(kind.designs(self.categories), key=error)[:_TRIED]
         return [kind(categories=self.categories, local_epsilon=1.0, **parameters) for parameters, _ in chosen]
+
+
+def _room(target: Target) -> float:
+    """Return the squared shift of Gaussian noise that a target has left, as if all losses were normal."""
+    room = gaussian_spread(target.epsilon, target.delta) ** 2 - target.spent_shift**2
+    return max(room, 1e-300)
 
 
 def planned() -> list[type[Categorical]]:
@@ -159,41 +159,13 @@ def _screened(design: Design, categories: int, spread: float, local_epsilon: flo
 
     That is λ²(1 − κ)/((1 − λ)ρ) = `spread`, and so a normal distribution would have the guarantee.
     """
-    overlap = design.common / design.supporting if design.blocks == 1 else 0.0
-    share = spread * design.supporting / design.outputs / (1 - overlap)
-    truth = min(2 / (1 + math.sqrt(1 + 4 / share)), design.truth(min(local_epsilon, 30.0)))
+    share = spread * design.supporting / design.outputs / (1 - _overlap(design))
+    likely = 2 / (1 + math.sqrt(1 + 4 / share))
+    truth = min(likely, design.truth(min(local_epsilon, 30.0)))
     return design.error_at(truth, categories)
 
 
-_TRUTH = Fraction((1 << 16) - 1, 1 << 16)
-"""How often a response over a design tells the truth: nearly always, and no loss is infinite."""
-
-
-class Asked(Protocol):
-    """What is asked of a mechanism, as `shoal.planning.fit.Question` has it."""
-
-    @property
-    def target(self) -> Target:
-        """What all rounds together must keep."""
-
-    @property
-    def categories(self) -> int:
-        """Over how many categories."""
-
-    @property
-    def reports(self) -> int:
-        """How many people there are in a round."""
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds there are."""
-
-    @property
-    def local_epsilon(self) -> float:
-        """The most that a person may have before the shuffle."""
-
-
-def likely_covers(asked: Asked, slots: int) -> Covered | None:
+def likely_covers(asked: Question, slots: int) -> Covered | None:
     """Return covers with the fewest of them that keep the target, over the design with the least error; or nothing."""
     mean = _mean(asked)
     if mean == math.inf:
@@ -202,26 +174,32 @@ def likely_covers(asked: Asked, slots: int) -> Covered | None:
     for response, covers in _responses(asked, slots, mean):
         start = Covered(categories=asked.categories, slots=slots, fill=1, response=response)
         filled = _filled(asked, start, covers / (asked.reports * slots))
-        made += [] if filled is None else [filled]
-    return min(made, key=lambda each: float(each.variance(reports=asked.reports).sum()), default=None)
+        if filled is not None:
+            made.append(filled)
+    return min(made, key=asked.error, default=None)
 
 
-def likely_plain_covers(asked: Asked, slots: int) -> Covered | None:
-    """Return covers of the categories themselves with the fewest of them that keep the target; or nothing."""
-    guess = _mean(asked) * asked.categories / (asked.reports * slots)
-    full = Covered(categories=asked.categories, slots=slots, fill=1)
-    return _filled(asked, full, guess) if guess < 1 else None
+def likely_plain_covers(asked: Question) -> Covered | None:
+    """Return the fewest covers of the categories themselves that keep the target, in as few slots as hold them."""
+    needed = _mean(asked) * asked.categories / asked.reports  # by each person
+    slots = 1
+    while slots <= _MOST_SLOTS:
+        full = Covered(categories=asked.categories, slots=slots, fill=1)
+        made = _filled(asked, full, needed / slots) if needed < slots else None
+        if made is not None:
+            return made
+        slots *= 2
+    return None
 
 
-def _mean(asked: Asked) -> float:
+def _mean(asked: Question) -> float:
     """Return about how many covers a category needs, if there are many categories; at first, as if losses were normal.
 
     Infinite if no number of people that can be asked about has enough of them, as where δ is next to no double.
 
     It grows with a larger ε to more than that: by 4 % at ½, and 19 % at 1.
     """
-    spread = gaussian_spread(asked.target.epsilon, asked.target.delta) ** 2 - asked.target.spent_shift**2
-    start = math.log(2 * asked.rounds / max(spread, 1e-300))
+    start = math.log(2 * asked.rounds / _room(asked.target))
     many = Covered(categories=_MANY, fill=1)
 
     def kept(logarithm: float) -> bool:
@@ -230,51 +208,57 @@ def _mean(asked: Asked) -> float:
             return False
         return asked.target.excess(amplify(many, reports=people), asked.rounds) <= 0
 
-    good, step = start, math.log(_STEP)
+    good = start
+    step = math.log(_STEP)
     while not kept(good):
         if good > math.log(MOST_REPORTS / _MANY):
             return math.inf
-        good, step = good + step, 2 * step
-    return math.exp(bisect_safe(kept, unsafe=good - max(step, math.log(_STEP)), good=good, within=_ROUGHLY))
+        good += step
+        step *= 2
+    return math.exp(bisect_safe(kept, unsafe=good - step, good=good, within=_ROUGHLY))
 
 
-def _responses(asked: Asked, slots: int, mean: float) -> Iterator[tuple[Indexed | None, float]]:
+def _responses(asked: Question, slots: int, mean: float) -> Iterator[tuple[Indexed | None, float]]:
     """Yield responses to try, each with about how many covers it needs."""
-    categories, local_epsilon = asked.categories, asked.local_epsilon
+    categories = asked.categories
+    local_epsilon = asked.local_epsilon
     if local_epsilon == math.inf:
         yield None, mean * categories
     else:
         yield RandomizedResponse(categories=categories, local_epsilon=local_epsilon), mean * categories
-    best, least = None, math.inf
-    for parameters, design in ProjectiveGeometryResponse.designs(categories):
-        error = _error(design, asked, slots, mean)
-        if error < least:
-            best, least = (parameters, design), error
-    if best is not None:
-        parameters, design = best
+    designs = list(ProjectiveGeometryResponse.designs(categories))
+    errors = [_error(design, asked, slots, mean) for _, design in designs]
+    least = min(errors, default=math.inf)
+    if least < math.inf:
+        parameters, design = designs[errors.index(least)]
         local = min(local_epsilon, logarithm_above(1 + _TRUTH / (1 - _TRUTH) / design.share))
         response = ProjectiveGeometryResponse(categories=categories, local_epsilon=local, **parameters)
-        yield response, mean * (1 - _overlap(design)) / float(design.share)
+        yield response, _covers(design, mean)
 
 
 def _overlap(design: Design) -> float:
     """Return how much of what supports one category supports another one that is the easiest to tell from it."""
-    return design.common / design.supporting if design.blocks == 1 else 0.0
+    return design.least_common / design.supporting
 
 
-def _error(design: Design, asked: Asked, slots: int, mean: float) -> float:
+def _covers(design: Design, mean: float) -> float:
+    """Return about how many covers a design needs, if one of many plain categories needs `mean`."""
+    return mean * (1 - _overlap(design)) / float(design.share)
+
+
+def _error(design: Design, asked: Question, slots: int, mean: float) -> float:
     """Return the expected squared error of all counts together of a design, roughly; infinite with too few covers."""
-    share = float(design.share)
-    covers = mean * (1 - _overlap(design)) / share
+    covers = _covers(design, mean)
     if covers > 0.99 * asked.reports * slots:
         return math.inf
     moments = design.moments(1.0)
     constant, slope = moments.line(1 / design.blocks)
-    uniform = moments.spread((share, 1 / design.blocks)) / moments.scale**2
-    return asked.reports * (asked.categories * float(constant) + slope) + asked.categories * covers * uniform
+    own = asked.reports * (asked.categories * float(constant) + slope)
+    of_cover = moments.spread((float(design.share), 1 / design.blocks)) / moments.scale**2
+    return own + asked.categories * covers * of_cover
 
 
-def _filled(asked: Asked, full: Covered, guess: float) -> Covered | None:
+def _filled(asked: Question, full: Covered, guess: float) -> Covered | None:
     """Return the mechanism with the least fill that keeps the target; nothing if full slots are too few."""
 
     def kept(logarithm: float) -> bool:
@@ -285,29 +269,34 @@ def _filled(asked: Asked, full: Covered, guess: float) -> Covered | None:
         if good == 0:
             return None
         good = min(0.0, good + math.log(_STEP))
-    unsafe = good - 4 * _ROUGHLY
+    step = 4 * _ROUGHLY
+    unsafe = good - step
     while unsafe > -20 and kept(unsafe):
-        good, unsafe = unsafe, unsafe - 2 * (good - unsafe)
+        step *= 2
+        good = unsafe
+        unsafe = good - step
     within = _WITHIN if asked.target.single(asked.rounds) else _OF_ROUNDS
     return replace(full, fill=math.exp(bisect_safe(kept, unsafe=unsafe, good=good, within=within)))
 
 
-def _keeps(asked: Asked, mechanism: Bundled) -> bool:
+def _keeps(asked: Question, mechanism: Bundled) -> bool:
     return asked.target.excess(amplify(mechanism, reports=asked.reports), asked.rounds) <= 0
 
 
-def likely_dummies(asked: Asked) -> Dummies | None:
+def likely_dummies(asked: Question) -> Dummies | None:
     """Return dummies with the least noise that keep the target; nothing where a message alone must have an ε₀."""
-    target, categories, rounds = asked.target, asked.categories, asked.rounds
-    if asked.local_epsilon < math.inf:
-        return None
-    if target.single(rounds):
-        limit = _least_limit(target.epsilon, target.delta)
-        return None if limit is None else Dummies(categories=categories, epsilon=target.epsilon, limit=limit)
+    target = asked.target
+    rounds = asked.rounds
+    single = target.single(rounds)
 
     def made(epsilon: float) -> Dummies | None:
-        limit = _least_limit(epsilon, target.delta / (_LEFT * rounds))
-        return None if limit is None else Dummies(categories=categories, epsilon=epsilon, limit=limit)
+        limit = _least_limit(epsilon, target.delta if single else target.delta / (_LEFT * rounds))
+        return None if limit is None else Dummies(categories=asked.categories, epsilon=epsilon, limit=limit)
+
+    if asked.local_epsilon < math.inf:
+        return None
+    if single:
+        return made(target.epsilon)
 
     def kept(epsilon: float) -> bool:
         mechanism = made(epsilon)
@@ -320,7 +309,8 @@ def likely_dummies(asked: Asked) -> Dummies | None:
             return None
     unsafe = 2 * good
     while unsafe < target.epsilon and kept(unsafe):
-        good, unsafe = unsafe, 2 * unsafe
+        good = unsafe
+        unsafe = 2 * good
     return made(bisect_safe(kept, unsafe=unsafe, good=good, relative=_OF_ROUNDS))
 
 
@@ -336,7 +326,8 @@ def _least_limit(epsilon: float, delta: float) -> int | None:
     logarithm = math.log1p(-step) if 2 * decay > DECAYS else math.log(decay / DECAYS)
 
     def likely(limit: int) -> bool:
-        end = math.exp(limit * logarithm) * step / (-2 * math.expm1((limit + 1) * logarithm) - step)
+        total = -2 * math.expm1((limit + 1) * logarithm) - step
+        end = math.exp(limit * logarithm) * step / total  # Pr(Z = t)
         return end * (2 - end) <= delta
 
     def enough(limit: int) -> bool:

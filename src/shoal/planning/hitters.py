@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shoal.arrays import Array, IntArray, WordArray
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
@@ -16,7 +16,7 @@ from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
 from shoal.estimation.estimate import Estimate
 from shoal.mechanisms import Simulation
-from shoal.planning.coded_strings import CodedStrings
+from shoal.planning.coded_strings import CodedStrings, Strings
 from shoal.planning.hunt import CITATION, Hunt, hunt
 from shoal.progress import progress
 from shoal.searches import bisect_safe
@@ -32,31 +32,17 @@ _CLEAR = 7.0
 
 @dataclass(frozen=True)
 class PrefixRound:
-    """What one round did.
+    """What one round did."""
 
-    Attributes
-    ----------
-    bits : int
-        Of its prefixes.
-    listed : int
-        How many prefixes were counted.
-    dimension : int
-        How many coordinates its geometry has.
-    error, threshold : float
-        The standard deviation of the count of a prefix that nobody holds, and above which estimate a prefix is kept.
-    none : float
-        How many people held no listed prefix, estimated.
-    kept : int
-        How many prefixes had a larger estimate.
-    """
-
-    bits: int
-    listed: int
-    dimension: int
+    bits: int  # of its prefixes
+    listed: int  # how many prefixes were counted
+    dimension: int  # how many coordinates its geometry has
+    # error, threshold: The standard deviation of the count of a prefix that nobody holds, and
+    # above which estimate a prefix is kept
     error: float
     threshold: float
-    none: float
-    kept: int
+    none: float  # how many people held no listed prefix, estimated
+    kept: int  # how many prefixes had a larger estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +75,11 @@ class Hitters(Shown):
     hunt: Hunt
     people: int
     items: list[str]
-    numbers: NDArray[np.uint64]
-    counts: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    numbers: WordArray
+    counts: Array
+    standard_errors: Array
+    lower: Array
+    upper: Array
     confidence: float
     rounds: tuple[PrefixRound, ...]
     false_items: float
@@ -163,11 +149,11 @@ class Hitters(Shown):
 
 
 def hitters(
-    values: Any,
+    values: Strings,
     *,
     epsilon: Number | None = None,
     delta: Number = 1e-6,
-    bits: Any = 48,
+    bits: Number = 48,
     covers: Number = 1.0,
     code: str = "bytes",
     names: Iterable[str] = (),
@@ -222,7 +208,7 @@ def hitters(
 
 
 def hunted(
-    numbers: NDArray[np.uint64],
+    numbers: WordArray,
     plan: Hunt,
     coded: CodedStrings,
     *,
@@ -272,13 +258,13 @@ def hunted(
 
 
 def _selected_lower(
-    counts: NDArray[np.float64],
-    errors: NDArray[np.float64],
-    lower: NDArray[np.float64],
+    counts: Array,
+    errors: Array,
+    lower: Array,
     *,
     threshold: float,
     level: float,
-) -> NDArray[np.float64]:
+) -> Array:
     """Return lower ends that hold also for strings that are listed because their estimates are above a threshold.
 
     With c people, the estimate is normal about c; given that it is above T, one of at least x has the probability
@@ -301,7 +287,7 @@ def _least(count: float, error: float, most: float, threshold: float, level: flo
     return bisect_safe(rare, unsafe=most, good=0.0, within=1e-3)
 
 
-def _children(prefixes: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:
+def _children(prefixes: WordArray, step: int) -> WordArray:
     """Return all prefixes that are longer by so many bits, in order."""
     if len(prefixes) << step > _MOST_LISTED:
         raise ParameterError(
@@ -312,8 +298,8 @@ def _children(prefixes: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:
 
 def _counted(
     plan: Hunt,
-    prefixes: NDArray[np.uint64],
-    listed: NDArray[np.uint64],
+    prefixes: WordArray,
+    listed: WordArray,
     confidence: float,
     simulation: Simulation | None,
 ) -> Estimate:
@@ -328,7 +314,7 @@ def _counted(
     return mechanism.estimate_messages(mechanism.randomize(held, simulation=simulation), confidence=confidence)
 
 
-def _record(estimate: Estimate, depth: int, plan: Hunt, kept: NDArray[np.int64]) -> PrefixRound:
+def _record(estimate: Estimate, depth: int, plan: Hunt, kept: IntArray) -> PrefixRound:
     listed, people = len(estimate.frequencies) - 1, estimate.reports
     error = plan.error(people, listed)
     none = float(people * estimate.frequencies[0])
@@ -336,16 +322,8 @@ def _record(estimate: Estimate, depth: int, plan: Hunt, kept: NDArray[np.int64])
     return PrefixRound(depth, listed, dimension, error, plan.deviations * error, none, len(kept))
 
 
-def compared(found: Hitters, numbers: NDArray[np.uint64]) -> dict[str, int]:
-    """Return how a simulation fares beside the truth: of what should be found, how much was, and what was false.
-
-    Parameters
-    ----------
-    found : Hitters
-        What was found.
-    numbers : numpy.ndarray
-        The values of all people, as `CodedStrings.numbers` has them.
-    """
+def compared(found: Hitters, numbers: WordArray) -> dict[str, int]:
+    """Return how a simulation fares beside the truth: of what should be found, how much was, and what was false."""
     held, counts = np.unique(numbers, return_counts=True)
     expected = held[counts > found.hunt.threshold + 2 * found.hunt.error()]
     return {

@@ -117,13 +117,7 @@ class Hunt:
         return self._covered(response)
 
     def of_list(self, listed: int) -> Covered:
-        """Return what people run in a round with so many prefixes; category 0 is "none of these".
-
-        Examples
-        --------
-        >>> Hunt(people=1000, order=5).of_list(100).response
-        ProjectiveGeometryResponse(categories=101, local_epsilon=12.706211465054972, order=5, dimension=4, blocks=1)
-        """
+        """Return what people run in a round with so many prefixes; category 0 is "none of these"."""
         categories, dimension = listed + 1, 2
         while points(self.order, dimension) < categories:
             dimension += 1
@@ -216,12 +210,12 @@ class Hunt:
 
 def hunt(
     *,
-    people: Any,
+    people: Number,
     epsilon: Number,
     delta: Number = 1e-6,
-    bits: Any = 48,
-    first: Any = 16,
-    step: Any = 8,
+    bits: Number = 48,
+    first: Number = 16,
+    step: Number = 8,
     covers: Number = 1.0,
     deviations: Number = 5.0,
 ) -> Hunt:

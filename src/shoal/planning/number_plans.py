@@ -15,7 +15,7 @@ from shoal.planning.fit import Question, likely_dummies, likely_plain_covers
 __all__ = ["plan_quantiles", "plan_sum"]
 
 _DELTA = 1e-6
-_MOST_TIMES, _MOST_SLOTS, _MOST_LEAVES = 10**6, 64, 1 << 16
+_MOST_TIMES, _MOST_LEAVES = 10**6, 1 << 16
 _MOST_DEPTH = 6
 _WORTH = 0.95
 """One more depth, with its messages, is worth it if the error is at most this part of that without it."""
@@ -82,7 +82,7 @@ def plan_quantiles(
     for number in depths:
         fan = _root(least, number)
         asked = Question(fan**number, people, rounds * number, target, math.inf, messages=2)
-        leaf = _covered(asked) if covers else likely_dummies(asked)
+        leaf = likely_plain_covers(asked) if covers else likely_dummies(asked)
         if leaf is None:
             break  # and more depths, each with fewer covers, have none either
         protocols = tuple(_with(leaf, fan ** (index + 1)) for index in range(number))
@@ -111,17 +111,6 @@ def _root(leaves: int, depth: int) -> int:
     while fan**depth < leaves:
         fan += 1
     return fan
-
-
-def _covered(asked: Question) -> Covered | None:
-    """Return covers of the leaves, with as few slots as hold them."""
-    slots = 1
-    while slots <= _MOST_SLOTS:
-        made = likely_plain_covers(asked, slots)
-        if made is not None:
-            return made
-        slots *= 2
-    return None
 
 
 def _with(leaf: Covered | Dummies, nodes: int) -> Covered | Dummies:

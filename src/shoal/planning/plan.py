@@ -44,32 +44,19 @@ _NEAR = 1.05
 
 @dataclass(frozen=True)
 class Choice(Shown):
-    """One mechanism of a plan, with the largest ε₀ that its own bound allows.
+    """One mechanism of a plan, with the largest ε₀ that its own bound allows."""
 
-    Attributes
-    ----------
-    mechanism : Categorical
-        Ready to run.
-    curve : PrivacyCurve
-        The central guarantee of one round.
-    epsilon, delta : float
-        What all rounds reach together, with those of a ledger; at most what was asked for.
-    error : float
-        The expected ℓ₂ error of all frequencies together in one round, where all are equal: the root of the mean
-        square.
-    category_error : float
-        The standard error of the frequency of a rare category in one round.
-    rounds : int
-        How many rounds there are.
-    """
-
-    mechanism: Categorical
-    curve: PrivacyCurve
+    mechanism: Categorical  # ready to run
+    curve: PrivacyCurve  # the central guarantee of one round
+    # epsilon, delta: What all rounds reach together, with those of a ledger; at most what was
+    # asked for
     epsilon: float
     delta: float
+    # The expected ℓ₂ error of all frequencies together in one round, where all are equal: the
+    # root of the mean square
     error: float
-    category_error: float
-    rounds: int = 1
+    category_error: float  # the standard error of the frequency of a rare category in one round
+    rounds: int = 1  # how many rounds there are
 
     @property
     def average_error(self) -> float:
@@ -439,45 +426,19 @@ def _kept(target: Target, curve: PrivacyCurve, mechanism: Categorical, rounds: i
 
 @dataclass(frozen=True)
 class PlannedRounds:
-    """The rounds of a plan: the first choice, with every number as the file has it.
+    """The rounds of a plan: the first choice, with every number as the file has it."""
 
-    Attributes
-    ----------
-    mechanism : Categorical
-        What each participant runs.
-    reports : int
-        How many reports are shuffled together in a round.
-    rounds : int
-        How many rounds there are.
-    epsilon, delta : float
-        The target for all rounds together.
-    spent : float
-        The part of the target that a ledger had counted before the plan; 0 without a ledger.
-    """
-
-    mechanism: Categorical
-    reports: int
-    rounds: int
-    epsilon: float
+    mechanism: Categorical  # what each participant runs
+    reports: int  # how many reports are shuffled together in a round
+    rounds: int  # how many rounds there are
+    epsilon: float  # epsilon, delta: The target for all rounds together
     delta: float
+    # The part of the target that a ledger had counted before the plan; 0 without a ledger
     spent: float = 0.0
 
     @classmethod
     def from_json(cls, text: str, name: str) -> "PlannedRounds":
-        """Return the rounds of a plan.
-
-        Parameters
-        ----------
-        text : str
-            The JSON that `shoal plan --output` writes.
-        name : str
-            The name of the file, for an error.
-
-        Raises
-        ------
-        FormatError
-            If it is not a plan.
-        """
+        """Return the rounds of a plan."""
         try:
             content = parsed(text)
             mechanism = mechanism_of(content["schema"])
