@@ -115,7 +115,7 @@ class Ledger(Shown):
             return None
         return reached if math.isfinite(reached) else None
 
-    def certify(self, delta: float) -> "Certificate":
+    def certify(self, *, delta: float) -> "Certificate":
         """Return a proof in ball arithmetic of `spent(delta)`, or of at most a thousandth of it more.
 
         Raises

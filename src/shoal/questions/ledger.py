@@ -53,4 +53,4 @@ def ledger(*, ledger: LedgerText, delta: Number | None = None, every: str | None
         lasts = spending.to_dict()
         facts |= {"affordable_rounds": lasts["affordable_rounds"], "last_day": lasts["last_day"]}
         facts["lasts"] = spending.sentence
-    return Answer(facts, Kept(ledger, spending), lambda: ledger.certify(delta))
+    return Answer(facts, Kept(ledger, spending), lambda: ledger.certify(delta=delta))

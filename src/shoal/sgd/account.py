@@ -51,8 +51,6 @@ class Account:
         How many have begun.
     budget : float, optional
         ε that may be spent in all; further epochs are refused.
-    most : int, optional
-        The number of epochs that the budget covers, where it is known; it is computed if it is None.
 
     Examples
     --------
@@ -73,16 +71,14 @@ class Account:
     7
     """
 
-    def __init__(
-        self, run: Run, *, delta: float, epochs: int = 0, budget: float | None = None, most: int | None = None
-    ) -> None:
+    def __init__(self, run: Run, *, delta: float, epochs: int = 0, budget: float | None = None) -> None:
         run.multiplier  # noqa: B018  (without noise there is nothing to account for)
         self.run = run
         self.delta = probability(delta=delta)
         self.epochs = whole(epochs=epochs, least=0)
         self.budget = None if budget is None else positive(budget=budget)
         self._spent: dict[int, float] = {}
-        self.most = None if self.budget is None else most or self._most(self.budget)
+        self.most = None if self.budget is None else self._most(self.budget)
         self._check_most()
         if self.delta < FINEST:
             warnings.warn(
@@ -108,11 +104,6 @@ class Account:
             low = max(1, low - max(1, low // 64))
         return low
 
-    def limit(self, budget: float | None, most: int | None) -> None:
-        """Take a budget and the number of epochs that it covers; raise `BudgetError` if more have begun."""
-        self.budget, self.most = budget, most
-        self._check_most()
-
     def _check_most(self) -> None:
         """Refuse what no account can have come to: more epochs than the budget covers."""
         if self.most is None or self.budget is None:
@@ -129,7 +120,7 @@ class Account:
             raise BudgetError(
                 f"{epochs:,} epochs were asked for, which would have ε = {rounded_up(self._estimated(epochs), 3)} at "
                 f"δ = {self.delta:g}, and ε = {self.budget:g} covers {self.most:,} with this noise. Begin another "
-                f"training, with epochs={epochs} and epsilon=, whose noise is chosen for them, or with a larger "
+                f"training, with a run of epochs={epochs} whose noise `calibrate` chooses for them, or with a larger "
                 "budget="
             )
         self.run = replace(self.run, epochs=max(self.run.epochs, epochs))
@@ -206,7 +197,9 @@ class Account:
         limit, covered = positive(budget=budget), whole(most_epochs=most)  # the number that was fixed then
         if account._fixed(covered) > limit * (1 + 1e-9):
             raise BudgetError(f"{covered:,} epochs cost more than the budget of ε = {limit:g}; do not edit it")
-        account.limit(limit, covered)
+        account.budget = limit
+        account.most = covered
+        account._check_most()
         return account
 
     def __repr__(self) -> str:

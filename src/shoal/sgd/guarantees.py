@@ -134,8 +134,8 @@ class Guarantee(Shown):
             lines.append(f"  {other.name + kind:28} {value}")
         return "\n".join(lines)
 
-    def certify(self) -> "Certificate":
-        """Return a proof in ball arithmetic of ε at δ, or of at most a thousandth of it more.
+    def certify(self, *, delta: float) -> "Certificate":
+        """Return a proof in ball arithmetic of the ε of the run at δ, or of at most a thousandth of it more.
 
         Raises
         ------
@@ -145,6 +145,8 @@ class Guarantee(Shown):
         from shoal.proofs.certificate import Certificate
         from shoal.proofs.training_claim import ParticipationClaim, TrainingClaim
 
+        if delta != self.delta:
+            return guarantee(self.run, delta=delta).certify(delta=delta)
         run, best = self.run, bounds(self.run, self.delta)[0]
         if run.sampling == self.bound in ("allocation", "poisson") and run.steps % run.participations == 0:
             steps, times = run.steps // run.participations, run.epochs * run.participations

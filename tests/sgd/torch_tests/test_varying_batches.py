@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 from shoal.errors import NotFiniteError, NotFiniteWarning, ParameterError
+from shoal.sgd import Run
 from shoal.sgd.gradient_noise import GRID, margin_for
 from shoal.sgd.torch import Training, make_private
 from shoal.sgd.torch.examples import Batch
@@ -223,7 +224,8 @@ def test_frozen_parameters_and_loaders_work_as_before() -> None:
     chosen = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.SGD(chosen, lr=0.1)
     frozen = next(iter(model.parameters())).clone()
-    run = make_private(model, optimizer, loader, loss=nn.CrossEntropyLoss(), noise_multiplier=1.0).fit()
+    described = Run(examples=64, batch_size=16, noise_multiplier=1.0, sampling="allocation")
+    run = make_private(model, optimizer, loader, described, loss=nn.CrossEntropyLoss()).fit()
     result = run.guarantee()
     assert result is not None and result.run.sampling == "allocation"
     assert torch.equal(frozen, next(iter(model.parameters())))

@@ -93,8 +93,6 @@ def account_of(fields: dict[str, Any], begun: Account) -> Account:
     account, run = Account.from_dict(fields["account"]), begun.run
     epoch, step = whole(epoch=fields["epoch"], least=0), whole(step=fields["step"], least=0, most=run.steps - 1)
     same = replace(account.run, epochs=run.epochs) == run
-    if account.budget is None:  # as 0.2.0 wrote it for epsilon=, too
-        account.limit(begun.budget, begun.most)  # which refuses more epochs than planned: their ε is larger
     if not same or (account.delta, account.budget) != (begun.delta, begun.budget):
         raise FormatError("the account in the file is not of the training in it; use a file as save() wrote it")
     if account.epochs != epoch + (step > 0):
