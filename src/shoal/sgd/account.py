@@ -211,24 +211,7 @@ class Account:
 class ProgressLabel:
     """A text that is composed when it is looked at: on a bar, which few trainings last long enough to show.
 
-    Parameters
-    ----------
-    account : Account
-        The accountant of the training.
-    losses : sequence of tuple
-        It grows; the loss is the last entry of the last tuple.
-
-    Examples
-    --------
-    >>> from shoal.sgd.run import Run
-    >>> account, losses = Account(Run(examples=1, noise_multiplier=4), delta=1e-6), []
-    >>> label = ProgressLabel(account, losses)
-    >>> str(label)
-    'training'
-    >>> account.charge()
-    >>> losses.append((0, 0.6931))
-    >>> str(label)
-    'training, epoch 1 of 1: ε = 2.26 (epochs fixed beforehand), loss 0.6931 (not private)'
+    The last entry of the last of `losses` is the loss.
     """
 
     def __init__(self, account: Account, losses: Sequence[tuple[float, ...]]) -> None:

@@ -68,16 +68,9 @@ _NOBODY = GaussianClonesProfile(1, 1.0, 1.0, 0.0, 0.0)
 class Elements(NamedTuple):
     """What an epoch shuffles.
 
-    Attributes
-    ----------
-    kind : str
-        "examples", "representatives" or "batches".
-    number : int
-        How many.
-    far : float
-        How far two elements may be apart, in standard deviations of their noise.
-    above, below, around : float
-        How far the victim's two elements, and any other one, may be from a point between the two.
+    Their `kind` is "examples", "representatives" or "batches". In standard deviations of their
+    noise, two are at most `far` apart; the victim's two are `above` and `below` a point between
+    them, and any other is at most `around` from it.
     """
 
     kind: str
@@ -136,16 +129,8 @@ class Bound(NamedTuple):
 class Charged(NamedTuple):
     """What Theorem G gives at one ln q: δ of an epoch is factor·(that of the profile) + fixed.
 
-    Attributes
-    ----------
-    profile : GaussianClonesProfile
-        The δ(ε) of the shuffled elements.
-    fixed : float
-        What an epoch is charged next to the profile.
-    local_delta : float
-        The δ₀ of an element, whose ε₀ is ln q.
-    factor : float
-        What the profile's δ is multiplied by.
+    `fixed` is what an epoch is charged next to the profile; `local_delta` is the δ₀ of an
+    element, whose ε₀ is ln q.
     """
 
     profile: GaussianClonesProfile
@@ -191,16 +176,7 @@ class Charged(NamedTuple):
 class Search:
     """The search for the q at which Theorem G, or R, has the least ε: every q gives a true bound.
 
-    Attributes
-    ----------
-    name : str
-        "gaussian-clones", or "representatives" for elements that are some slots of every batch.
-    elements : Elements
-        What is shuffled.
-    epochs : int
-        How often.
-    delta : float
-        δ of all epochs together.
+    `delta` is δ of all epochs together.
     """
 
     name: str
@@ -296,15 +272,7 @@ def plain(run: Run, delta: float) -> Bound:
 
 
 def allocation(run: Run, delta: float) -> Bound:
-    """Return what holds if every example joins one uniformly random step of each epoch, whatever the others do.
-
-    Parameters
-    ----------
-    run : Run
-        What is done: `steps`, `epochs`, the noise on a sum and the adjacency count.
-    delta : float
-        δ of all epochs together.
-    """
+    """Return what holds if every example joins one uniformly random step of each epoch, whatever the others do."""
     unit, blocks = _UP / run.sum_multiplier, Counter(run.blocks)
 
     def rounds(direction: str) -> list[Round]:
@@ -316,30 +284,14 @@ def allocation(run: Run, delta: float) -> Bound:
 
 
 def kept_allocation(run: Run, delta: float) -> Bound:
-    """Return what holds if every example joins one uniformly random step, the same in every epoch.
-
-    Parameters
-    ----------
-    run : Run
-        What is done: `steps`, `epochs`, the noise on a sum and the adjacency count.
-    delta : float
-        δ of all epochs together.
-    """
+    """Return what holds if every example joins one uniformly random step, the same in every epoch."""
     unit = _UP * math.sqrt(run.epochs) / run.sum_multiplier
     rounds = ([Round(Allocation(unit, each, run.steps), FARTHEST, 1)] for each in _directions(run))
     return Bound(_largest(rounds, delta), "kept-allocation")
 
 
 def poisson(run: Run, delta: float) -> Bound:
-    """Return what holds if every example joins every step by a coin of its own, of probability `run.rate`.
-
-    Parameters
-    ----------
-    run : Run
-        What is done: `rate`, `steps`, `epochs`, the noise on a sum and the adjacency count.
-    delta : float
-        δ of all steps together.
-    """
+    """Return what holds if every example joins every step by a coin of its own, of probability `run.rate`."""
     rate = min(1.0, float(run.rate) * _UP)
     unit, times = _UP / run.sum_multiplier, run.steps * run.epochs
     rounds = ([Round(PoissonStep(unit, each, rate), FARTHEST, times)] for each in _directions(run))

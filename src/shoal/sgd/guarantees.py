@@ -246,13 +246,7 @@ class Guarantee(Shown):
 
 
 def neighbours_of(run: Run) -> str:
-    """Return what two neighbouring datasets differ in.
-
-    Parameters
-    ----------
-    run : Run
-        Its adjacency, sampler and number of examples are told.
-    """
+    """Return what two neighbouring datasets differ in."""
     if run.adjacency == "add-remove":
         return (
             f"one example added or removed; how many there are is a secret, at most {run.most_examples:,}, and no "

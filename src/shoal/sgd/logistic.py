@@ -63,26 +63,7 @@ _REACH = 4.0
 
 
 class LinearModel:
-    """Scores that are linear in the features: one for two classes, else one for each class.
-
-    Parameters
-    ----------
-    scores : int
-        k, how many scores an example has.
-    features : int
-        d.
-    intercept : bool
-        Whether a constant is added to each score.
-
-    Examples
-    --------
-    >>> model = LinearModel(scores=1, features=2, intercept=False)
-    >>> rows, lengths, target = np.array([[3.0, 4.0], [0.6, 0.0]]), np.array([5.0, 0.6]), np.array([[1.0, 0.0]])
-    >>> model.clipped_gradients(rows, lengths, target, clip_norm=1).round(2).tolist()
-    [[-0.6, -0.8], [0.3, 0.0]]
-    >>> model.clipped_sum(rows, lengths, target, clip_norm=1).round(2).tolist()
-    [-0.3, -0.8]
-    """
+    """Scores that are linear in the features: one for two classes, else one for each class."""
 
     def __init__(self, *, scores: int, features: int, intercept: bool) -> None:
         size = scores * features
@@ -118,16 +99,8 @@ class LinearModel:
     def clipped_sum(self, rows: Floats, lengths: Floats, target: Floats, *, clip_norm: float) -> Floats:
         """Return the sum of the examples' gradients, each clipped to the norm; it holds until the next call.
 
-        Parameters
-        ----------
-        rows : Floats
-            The examples.
-        lengths : Floats
-            |x| of each, with the 1 of the intercept.
-        target : Floats
-            One column for each example: 1 for its class and 0 for others.
-        clip_norm : float
-            C.
+        `lengths` has |x| of each example, with the 1 of the intercept, and `target` one
+        column for each example: 1 for its class and 0 for others.
         """
         residuals = self._clipped_residuals(rows, lengths, target, clip_norm)
         size = self.weights.size
@@ -183,16 +156,8 @@ class _Chunk(NamedTuple):
 class TrainingData:
     """Rows and labels, gathered in the order of training some steps at a time.
 
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        The features, one row for each example.
-    lengths : Floats
-        |x| of each, with the 1 of an intercept.
-    labels : numpy.ndarray
-        The index of each example's class.
-    scores : int
-        How many scores the model has: 1 for two classes.
+    `lengths` has |x| of each example, with the 1 of an intercept; `labels` has the index of its
+    class.
     """
 
     def __init__(self, rows: NDArray[Any], lengths: Floats, labels: Labels, scores: int) -> None:
@@ -215,20 +180,9 @@ class TrainingData:
 class Descent:
     """Noisy gradient descent on a linear model, in place.
 
-    Parameters
-    ----------
-    model : LinearModel
-        To be trained.
-    account : Account
-        Has the run, and is charged for every epoch before its first noise is drawn.
-    key : bytes
-        32 secret bytes, which draws and noise come from.
-    rate : float
-        The learning rate of the first step.
-    penalty : float
-        λ of a penalty λ/2·|weights|².
-    average : bool
-        Whether the models of the second half of the steps are averaged.
+    The account is charged for every epoch before its first noise is drawn. `rate` is the
+    learning rate of the first step, `penalty` the λ of λ/2·|weights|², and `average` whether
+    the models of the second half of the steps are averaged.
     """
 
     def __init__(
@@ -262,18 +216,8 @@ class Descent:
     ) -> Floats:
         """Make all epochs, and return the result.
 
-        Parameters
-        ----------
-        data : TrainingData
-            The examples.
-        curve : list of (int, float)
-            Gets pairs of steps done and mean loss.
-        held_out : tuple, optional
-            Rows and labels whose loss is noted.
-        track_loss : bool
-            Whether, without those, the loss of the next examples is noted.
-        verbose : bool
-            Whether a line is written to standard error after every epoch.
+        `curve` gets pairs of steps done and mean loss: of `held_out` rows and labels or,
+        with `track_loss`, of the next examples.
         """
         run, model = self._run, self.model
         features, vectors = model.weights.shape[1], 1 if run.sums_only else run.batch_size

@@ -159,11 +159,6 @@ def usual_sampling(noise: str) -> str:
     It is "allocation" where noise is added to the sum of a batch. A permutation never has a smaller ε there, if the
     bounds are exact: the worst that allocation shows, a permutation shows as well, where all other gradients are zero.
     With noise for every example there is no batch to hide in, and it is "permutation".
-
-    Parameters
-    ----------
-    noise : str
-        As for `shoal.sgd.Run`.
     """
     return "allocation" if noise == "batch" else "permutation"
 

@@ -10,7 +10,6 @@ from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader, TensorDataset
 
 from shoal.errors import ParameterError
-from shoal.mechanisms.coins import Simulation
 from shoal.sgd.torch import Training
 from tests.sgd.torch_tests.trainings import Quiet, dataset, double, network, training
 

@@ -46,7 +46,9 @@ class Together(Workers):
 @pytest.mark.slow
 def test_workers_load_examples_one_by_one() -> None:
     """A worker of torch calls __getitems__ where there is one, and nothing else does."""
-    run = training(data=DataLoader(Together(), batch_size=8, num_workers=1), )
+    run = training(
+        data=DataLoader(Together(), batch_size=8, num_workers=1),
+    )
     for batch in run.batches():
         assert batch.inputs[0][:, 0].tolist() == batch.indices.tolist()
         run.step(batch)

@@ -129,15 +129,7 @@ class EngineGuarantee:
 
 
 class EngineAccount:
-    """The steps of an engine, and the loader that their batches came from; `account` makes it.
-
-    Attributes
-    ----------
-    draws : LoaderDraws
-        What the loader does.
-    watched : WatchedSteps
-        What is checked in every step.
-    """
+    """The steps of an engine, and the loader that their batches came from; `account` makes it."""
 
     def __init__(
         self,
@@ -279,10 +271,7 @@ class EngineAccount:
     def check_drawn(self, more: int = 0) -> None:
         """Refuse more steps than the loader drew batches since it is watched.
 
-        Parameters
-        ----------
-        more : int
-            How many steps are about to be counted.
+        `more` steps are about to be counted.
         """
         steps, drawn = self.steps + more - self._since[0], self.draws.watched.batches - self._since[1]
         if steps > drawn:
@@ -412,21 +401,8 @@ def _check_counted(accountant: Any, optimizer: Any) -> None:
 def coins_epsilon(rate: float, steps: Sequence[tuple[float, int]], *, delta: float, adjacency: str) -> float:
     """Return ε of all steps together; infinity where there is too little noise for one.
 
-    Parameters
-    ----------
-    rate : float
-        The probability that an example joins a step, not less than it is.
-    steps : sequence of tuple of (float, int)
-        The noise multiplier and the number of each kind of steps.
-    delta : float
-        δ.
-    adjacency : str
-        "zero-out" or "replace".
-
-    Examples
-    --------
-    >>> coins_epsilon(1 / 94, [(0.8, 94)], delta=1e-6, adjacency="zero-out")
-    2.0767...
+    The rate is not below the probability with which an example joins a step; `steps` has the
+    noise multiplier and the number of each kind of steps.
     """
     directions = ("replace",) if adjacency == "replace" else ("remove", "add")
     try:

@@ -56,13 +56,8 @@ class GeneratorStates:
     def check(self, generator: Any, device: torch.device) -> None:
         """Remember the state of a generator; refuse one that it was in before.
 
-        Parameters
-        ----------
-        generator : torch.Generator or None
-            The generator, or None for the default one of the device.
-        device : torch.device
-            A device. Only default generators of the CPU and of CUDA are known; others are not
-            checked.
+        None is the default generator of the device; on other devices than the CPU and CUDA
+        it is not known, and not checked.
         """
         if generator is None and device.type == "cuda":
             index = torch.cuda.current_device() if device.index is None else device.index
@@ -84,13 +79,6 @@ class WatchedOrder(Sampler[int]):
     """The sampler of a loader, which goes on as it was and remembers how many epochs were begun.
 
     An epoch that does not use every example once, or has the random order of an earlier one, is refused as it begins.
-
-    Parameters
-    ----------
-    order : Sampler
-        What draws the order of an epoch.
-    examples : int
-        n.
     """
 
     def __init__(self, order: Sampler[int], examples: int) -> None:
@@ -120,15 +108,7 @@ class WatchedOrder(Sampler[int]):
 
 
 class WatchedBatches(BatchSampler):
-    """The batches of a loader in an order, which go on as they were and are counted as they are drawn.
-
-    Parameters
-    ----------
-    batches : BatchSampler
-        What cuts the order of an epoch into batches.
-    examples : int
-        n.
-    """
+    """The batches of a loader in an order, which go on as they were and are counted as they are drawn."""
 
     def __init__(self, batches: Any, examples: int) -> None:
         self.order = WatchedOrder(batches.sampler, examples)
@@ -156,13 +136,7 @@ class WatchedBatches(BatchSampler):
 
 
 class WatchedCoins(UniformWithReplacementSampler):  # type: ignore[misc]
-    """Opacus's Poisson sampling, which goes on as it was; its batches are counted as they are drawn.
-
-    Parameters
-    ----------
-    coins : UniformWithReplacementSampler
-        What draws every example by a coin.
-    """
+    """Opacus's Poisson sampling, which goes on as it was; its batches are counted as they are drawn."""
 
     def __init__(self, coins: Any) -> None:
         super().__init__(
@@ -197,26 +171,10 @@ class WatchedCoins(UniformWithReplacementSampler):  # type: ignore[misc]
 class LoaderDraws:
     """What a loader draws.
 
-    Attributes
-    ----------
-    loader : DataLoader
-        It.
-    sampling : str
-        "poisson", "permutation" or "fixed-order".
-    examples : int
-        n.
-    batch_size : int
-        b; for Poisson sampling, about the expected number of examples in a batch.
-    steps : int
-        How many batches an epoch has.
-    left_over : int
-        How many examples of an epoch are not in full batches.
-    drop_last : bool
-        Whether those are dropped, or are a batch of their own.
-    rate : float
-        The probability that an example joins a batch, from above; 0 where it is not by coins.
-    watched : WatchedBatches or WatchedCoins
-        What counts the batches that are drawn.
+    An epoch has `steps` batches of `batch_size` examples (with Poisson sampling, about so many
+    on average). The `left_over` examples of an epoch are not in full batches: they are dropped,
+    or a batch of their own. `rate` is the probability that an example joins a batch, from
+    above; 0 where batches are not drawn by coins.
     """
 
     loader: Any = field(repr=False)
@@ -240,13 +198,7 @@ class LoaderDraws:
         return self.watched.order.seen if isinstance(self.watched, WatchedBatches) else self.watched.states.seen
 
     def run(self, *, noise_multiplier: float | None, epochs: int, adjacency: str) -> Run:
-        """Return the run whose theorems hold for batches in an order (docs/opacus.md).
-
-        Parameters
-        ----------
-        noise_multiplier, epochs, adjacency : float or None, int, str
-            As for `shoal.sgd.Run`.
-        """
+        """Return the run whose theorems hold for batches in an order (docs/opacus.md)."""
         uniform = self.sampling == "permutation" and (self.drop_last or not self.left_over)
         return Run(
             examples=self.steps * self.batch_size if self.drop_last else self.examples,
@@ -357,11 +309,6 @@ def coin_probability(rate: float) -> float:
     """Return how likely `torch.rand(()) < rate` is: a multiple of 2⁻²⁴, and not less than it is.
 
     The uniform numbers are multiples of 2⁻²⁴, and the rate is rounded to float32 before it is compared.
-
-    Examples
-    --------
-    >>> coin_probability(0.5), coin_probability(1 / 94) > 1 / 94
-    (0.5, True)
     """
     if not 0 < rate <= 1:
         raise ParameterError(f"the sample rate of the loader must be above 0 and at most 1, got {rate!r}")

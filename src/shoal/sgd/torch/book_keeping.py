@@ -62,12 +62,7 @@ class _Copies:
     Gates, scales, class tokens and position embeddings are such parameters. That the module computes the same with
     copies, and that no example reaches another one's, is checked by `BookKeeping.check`.
 
-    Parameters
-    ----------
-    module : nn.Module
-        The module.
-    own : dict
-        The numbers of its trained parameters, by name.
+    `own` has the numbers of its trained parameters, by name.
     """
 
     def __init__(self, module: nn.Module, own: dict[str, int]) -> None:
@@ -136,17 +131,7 @@ class _Tap(torch.autograd.Function):
 
 
 class BookKeeping:
-    """Gradients of a model whose parameters all belong to known layers, each used once.
-
-    Parameters
-    ----------
-    model : nn.Module
-        The model.
-    loss : Loss
-        Gives one value an example.
-    trained : dict
-        Its trained parameters, by name.
-    """
+    """Gradients of a model whose parameters all belong to known layers, each used once."""
 
     def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:
         self._model, self._loss = model, loss

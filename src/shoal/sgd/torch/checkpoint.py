@@ -52,12 +52,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def compare(saved: dict[str, Any], current: dict[str, Any], *, who: str, advice: str) -> None:
     """Refuse what was made with other settings or other data.
 
-    Parameters
-    ----------
-    saved, current : dict
-        What there is to compare, and what is right; all that is in the latter has to be in the former.
-    who, advice : str
-        Whose the former is, and what to do.
+    All that `current` has must be in `saved`. `who` is whose `saved` is, and `advice` is what
+    to do.
     """
     for name, value in current.items():
         old = saved.get(name)
@@ -83,12 +79,7 @@ def whole_fields(path: str | os.PathLike[str]) -> Iterator[None]:
 def account_of(fields: dict[str, Any], begun: Account) -> Account:
     """Return the account in a file; refuse one that is not of this training, or not of what was done by then.
 
-    Parameters
-    ----------
-    fields : dict
-        What is in the file.
-    begun : Account
-        The account of the same training before its first epoch.
+    `begun` is the account of the same training before its first epoch.
     """
     account, run = Account.from_dict(fields["account"]), begun.run
     epoch, step = whole(epoch=fields["epoch"], least=0), whole(step=fields["step"], least=0, most=run.steps - 1)

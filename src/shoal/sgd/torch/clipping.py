@@ -106,14 +106,7 @@ class _Recorded(NamedTuple):
 class StepGraph:
     """Records and replays the clipped sums of a model, where that is safe.
 
-    Parameters
-    ----------
-    model : nn.Module
-        The model.
-    loss : callable
-        Its loss, as the user gave it.
-    compute : callable
-        Returns the sums for inputs, the target last.
+    `compute` returns the sums for inputs, the target last.
     """
 
     def __init__(self, model: nn.Module, loss: object, compute: Callable[[tuple[Tensor, ...]], Sums]) -> None:
@@ -185,18 +178,9 @@ def _hooked(module: Any) -> bool:
 class Clipping:
     """Sums of clipped gradients: by book-keeping where the model allows it, else with every example's gradient formed.
 
-    Parameters
-    ----------
-    model, loss, trained : nn.Module, Loss, dict
-        As for `BookKeeping`.
-    clip_norm : float
-        The largest length of a gradient.
-    batch_size : int, optional
-        How many examples a batch is expected to have: on a graphics processor, others are padded to few sizes near it.
-    virtual_batch_size : int, optional
-        How many examples are computed at once (a microbatch); all of a batch, or as many as fit, if it is None.
-    one_by_one : bool
-        Whether every example's gradient is formed, though the model would allow book-keeping.
+    On a GPU, batches of other sizes than the expected `batch_size` are padded to few sizes near
+    it. `virtual_batch_size` examples are computed at once; all of a batch, or as many as fit,
+    if it is None.
     """
 
     def __init__(
@@ -556,13 +540,7 @@ def _read(report: Report) -> tuple[float, float]:
 
 
 class PerExample:
-    """Gradients that are formed for every example; shared parameters and layers used twice are right by construction.
-
-    Parameters
-    ----------
-    model, loss, trained : nn.Module, Loss, dict
-        As for `BookKeeping`.
-    """
+    """Gradients that are formed for every example: shared parameters and layers used twice are right as well."""
 
     def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:
         self._trained = trained
@@ -594,20 +572,7 @@ class PerExample:
 
 
 def public_size(size: int, expected: int) -> int:
-    """Return the least size that is not smaller, among those that differ from what is expected by whole steps.
-
-    Parameters
-    ----------
-    size : int
-        How many examples there are.
-    expected : int
-        How many examples a batch is expected to have: b.
-
-    Examples
-    --------
-    >>> [public_size(size, 1000) for size in (1, 967, 968, 969, 1000, 1001, 1400)]
-    [8, 968, 968, 1000, 1000, 1032, 1416]
-    """
+    """Return the least size that is not smaller, among those that differ from what is expected by whole steps."""
     step = 1 << ((expected - 1).bit_length() + 1) // 2
     return size + (expected - size) % step
 

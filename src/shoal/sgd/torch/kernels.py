@@ -104,14 +104,9 @@ def takes(gradient: Tensor) -> bool:
 def ghost_squares(gradients: Sequence[Tensor], values: Sequence[Tensor], *, bias: bool = False) -> Tensor:
     """Return the squared norm of Σₜ gₜ·xₜᵀ over some layers, for every example, from above: a row whose sum it is.
 
-    Parameters
-    ----------
-    gradients : sequence of Tensor
-        Examples × positions × numbers, with any strides, but the same ones for all layers.
-    values : sequence of Tensor
-        The same; or whole numbers, examples × positions, for words whose vectors x are of length 1 and orthogonal.
-    bias : bool
-        Whether x has one number more, which is 1.
+    Gradients are examples × positions × numbers, with any strides, but the same ones for all
+    layers. Values are as well; or they are integers, examples × positions, for words whose
+    vectors x are of length 1 and orthogonal. With `bias`, x has one number more, which is 1.
     """
     words = not values[0].is_floating_point()
     if words:
@@ -488,14 +483,8 @@ def convolution_gradients(
 ) -> Tensor:
     """Return Σₜ gₜ·xₜᵀ for every example: examples × channels of the output × (channels of the input × kernel).
 
-    Parameters
-    ----------
-    gradient, value : Tensor
-        Of the output, and the input without the zeros around it; examples × channels × height × width.
-    kernel, stride, dilation : tuple of int
-        As the convolution has them.
-    before : tuple of int
-        How many zeros there are above and on the left.
+    Both are examples × channels × height × width, and the value is the input without the zeros
+    around it, of which there are `before` above and on the left.
     """
     examples, rows, high, wide = gradient.shape
     columns = value.shape[1] * kernel[0] * kernel[1]

@@ -43,17 +43,9 @@ def kept_rows(size: int, generator: torch.Generator) -> Tensor:
 def replaced(tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generator, *, new: bool) -> list[Tensor]:
     """Return the tensors of a batch, the target last, with all rows but the kept ones replaced.
 
-    Parameters
-    ----------
-    tensors : tuple of Tensor
-        One row for each example.
-    kept : Tensor
-        Which rows stay.
-    generator : torch.Generator
-        Of random numbers, on the processor.
-    new : bool
-        Whether the others are made up, within the range of what is there for whole numbers and targets. Otherwise they
-        are copies of kept rows.
+    Tensors have one row for each example, and the generator is of the CPU. With `new`, the
+    other rows are made up, within the range of what is there for integers and targets;
+    otherwise they are copies of kept rows.
     """
     indices = torch.nonzero(kept).flatten()
     others = indices[torch.randint(len(indices), (len(kept),), generator=generator)]
@@ -134,12 +126,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 class Randomness:
     """The state of the random numbers of torch, numpy and Python at one moment.
 
-    Parameters
-    ----------
-    device : torch.device
-        On which torch draws, as well as on the processor.
-    torch_alone : bool
-        Leave numpy and Python out, which takes a fiftieth of the time.
+    With `torch_alone`, numpy and Python are left out, which takes a fiftieth of the time.
     """
 
     def __init__(self, device: torch.device, *, torch_alone: bool = False) -> None:

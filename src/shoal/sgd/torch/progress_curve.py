@@ -30,14 +30,8 @@ def progress_curve(
 ) -> Any:
     """Draw ε against epochs, below losses if there are any, and return the matplotlib axes of ε.
 
-    Parameters
-    ----------
-    account : Account
-        Of the training; the epochs of its run are the plan.
-    batch_losses : sequence of tuple of (int, int, float)
-        Epoch and step, both counted from 0, and the mean loss of the batch.
-    validation_losses : sequence of tuple of (int, float)
-        Epochs made, and the mean loss then.
+    Epochs and steps of `batch_losses` are counted from 0; `validation_losses` have the number
+    of epochs made.
     """
     try:
         import matplotlib

@@ -52,11 +52,6 @@ class StepNoise:
     at once; this one by a hash of the sum, which has to be there first.
 
     On a graphics processor `DeviceNoise` makes it, or, without Triton, the sum is taken to the central one and back.
-
-    Parameters
-    ----------
-    key : bytes
-        32 secret bytes.
     """
 
     def __init__(self, *, key: bytes) -> None:
@@ -69,16 +64,10 @@ class StepNoise:
     def add(self, total: Tensor, *, margin: float, unit: float, epoch: int, step: int) -> Tensor:
         """Return the sum with noise, rounded to whole numbers, times `unit`; in the memory of the sum.
 
-        Parameters
-        ----------
-        total : Tensor
-            One axis, float32 or float64; in units of the grid, of which a standard deviation of the noise has 2²⁰.
-        margin : float
-            By how much more noise is added than is promised, relatively.
-        unit : float
-            What one step of the grid is in the answer.
-        epoch, step : int
-            Both counted from 0.
+        The sum has one axis, is in float32 or float64, and is in units of the grid, of
+        which a standard deviation of the noise has 2²⁰. `margin` is by how much more noise
+        is added than is promised, relatively, and `unit` is what one step of the grid is in
+        the answer.
         """
         if runs_on(total):
             if total.device not in self._devices:
@@ -119,15 +108,7 @@ class StepNoise:
 
 
 class DeviceNoise:
-    """Noise on one device; as `StepNoise` has it, but from another cipher and another hash of the sum.
-
-    Parameters
-    ----------
-    key : bytes
-        32 secret bytes.
-    device : torch.device
-        One on which kernels run.
-    """
+    """Noise on one device; as `StepNoise` has it, but from another cipher and another hash of the sum."""
 
     def __init__(self, *, key: bytes, device: torch.device) -> None:
         self._key, self._device = key, device

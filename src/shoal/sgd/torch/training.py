@@ -57,14 +57,7 @@ class Schedule:
 
     The learning rate then is a function of how many steps were made, which everybody knows.
 
-    Parameters
-    ----------
-    scheduler : LRScheduler or None
-        Of torch.optim.lr_scheduler, over the optimizer of the training.
-    optimizer : torch.optim.Optimizer
-        That one.
-    per : str
-        "epoch" or "step".
+    `per` is "epoch" or "step".
     """
 
     def __init__(self, scheduler: LRScheduler | None, optimizer: Optimizer, per: str) -> None:
@@ -108,14 +101,7 @@ class Validation:
 
     Nothing is changed by asking: the model is evaluated without gradients, and goes on as it was.
 
-    Parameters
-    ----------
-    model, loss : nn.Module, Loss
-        As for `BookKeeping`.
-    examples : Examples
-        The held-out data; the guarantee is not about them.
-    together : int
-        How many examples are computed at once.
+    The guarantee is not about the held-out examples, of which `together` are computed at once.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, examples: Examples, *, together: int) -> None:
@@ -139,13 +125,7 @@ class Validation:
 
 
 class SumBuffer:
-    """Memory for one number for each parameter, in one piece (`flat`) and parameter by parameter (`parts`).
-
-    Parameters
-    ----------
-    trained : list of nn.Parameter
-        The parameters, of one type and on one device.
-    """
+    """Memory for one number for each parameter, in one piece (`flat`) and parameter by parameter (`parts`)."""
 
     def __init__(self, trained: list[nn.Parameter]) -> None:
         sizes = [parameter.numel() for parameter in trained]
@@ -159,15 +139,6 @@ class WatchedParameters:
 
     From here on `optimizer.step()` is refused outside of `step`: it would apply gradients that
     are neither clipped nor noised.
-
-    Parameters
-    ----------
-    model : nn.Module
-        The model that is trained.
-    optimizer : Optimizer
-        The optimizer, over parameters of the model.
-    trained : sequence of nn.Parameter
-        The trained parameters.
     """
 
     def __init__(self, model: nn.Module, optimizer: Optimizer, trained: Sequence[nn.Parameter]) -> None:
