@@ -115,7 +115,7 @@ def test_a_private_training_is_a_short_walk_and_so_is_the_choice_of_its_noise() 
         make_private(model, optimizer, data, chosen.pop(), loss=torch.nn.CrossEntropyLoss())
 
     files, _ = walked(calibrate)
-    assert files[0] == "sgd/run.py"
+    assert files[0] == "sgd/guarantees.py"
     assert len(files) <= _MOST_OF_A_CALIBRATION, files
     files, _ = walked(train)
     assert files[0] == "sgd/torch/make_private.py"

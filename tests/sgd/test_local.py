@@ -273,28 +273,6 @@ def test_the_bar_shows_the_loss_and_epsilon(
     assert drawn.endswith("\r\x1b[2K")
 
 
-def test_computing_epsilon_does_not_hold_up_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-
-    def slow(account: Account, epochs: int) -> float:
-        nonlocal now
-        now += 5.0
-        return float(epochs)
-
-    monkeypatch.setattr(Account, "_fixed", slow)
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    account = Account(Run(examples=10, noise_multiplier=1), delta=1e-6)
-    label = ProgressLabel(account, [])
-    told = []
-    for seconds in (1.0, 10.0, 60.0):
-        account.charge()
-        now += seconds
-        told += [str(label), str(label)]
-    assert told[0] == told[1] == "training, epoch 1 of 1: ε = 1 (epochs fixed beforehand)"
-    assert told[2] == told[3] == "training, epoch 2 of 2: ε = 1 (epoch 1; epochs fixed beforehand)"
-    assert told[4] == told[5] == "training, epoch 3 of 3: ε = 3 (epochs fixed beforehand)"
-
-
 def test_the_label_has_the_epsilon_of_the_plan() -> None:
     account = Account(Run(examples=10, noise_multiplier=9, epochs=3, sampling="fixed-order"), delta=1e-6)
     label = ProgressLabel(account, [])

@@ -273,7 +273,8 @@ def plain(run: Run, delta: float) -> Bound:
 
 def allocation(run: Run, delta: float) -> Bound:
     """Return what holds if every example joins one uniformly random step of each epoch, whatever the others do."""
-    unit, blocks = _UP / run.sum_multiplier, Counter(run.blocks)
+    unit = _UP / run.sum_multiplier
+    blocks = Counter(run.blocks)
 
     def rounds(direction: str) -> list[Round]:
         return [
@@ -293,7 +294,8 @@ def kept_allocation(run: Run, delta: float) -> Bound:
 def poisson(run: Run, delta: float) -> Bound:
     """Return what holds if every example joins every step by a coin of its own, of probability `run.rate`."""
     rate = min(1.0, float(run.rate) * _UP)
-    unit, times = _UP / run.sum_multiplier, run.steps * run.epochs
+    unit = _UP / run.sum_multiplier
+    times = run.steps * run.epochs
     rounds = ([Round(PoissonStep(unit, each, rate), FARTHEST, times)] for each in _directions(run))
     return Bound(_largest(rounds, delta), "poisson")
 
@@ -320,9 +322,11 @@ def _largest(directions: Iterable[list[Round]], delta: float) -> float:
 
 def _stray(elements: Elements, log_ratio: float) -> float:
     """Return κ: how often the victim reports what some other element hardly ever does, rounded up."""
-    nearest, around = max(elements.above, elements.below), elements.around
+    nearest = max(elements.above, elements.below)
+    around = elements.around
     point = around / 2 + nearest - log_ratio / around
-    first, second = upper_tail(-point), upper_tail(around - point)
+    first = upper_tail(-point)
+    second = upper_tail(around - point)
     rounding = slack(128) * (1 + log_ratio + nearest * around + point**2 + (point - around) ** 2)
     second = max(second - TINY, 0.0)
     return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + rounding * first

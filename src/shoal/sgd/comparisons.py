@@ -22,7 +22,8 @@ from shoal.sgd.sampler import SAMPLERS
 
 __all__ = ["PoissonComparison", "SamplerTable", "compare_samplers", "poisson_comparison"]
 
-_PREFERRED, _WITHIN = "allocation", 1.01
+_PREFERRED = "allocation"
+_WITHIN = 1.01
 """It uses every example once an epoch, so it comes first where it is this near to the best."""
 _KEPT = "kept-allocation"
 """For one epoch it is an allocation, and not shown."""

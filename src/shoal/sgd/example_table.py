@@ -114,7 +114,8 @@ class _Text:
         stream: Any = gzip.GzipFile(fileobj=raw) if head.startswith(b"\x1f\x8b") else raw
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
-        self._path, self._reader = path, csv.reader(text, delimiter="\t" if tabs else ",", strict=True)
+        self._path = path
+        self._reader = csv.reader(text, delimiter="\t" if tabs else ",", strict=True)
 
     def rows(self, most: int) -> list[tuple[int, list[str]]]:
         """Return the next rows, at most this many, and none at the end."""
@@ -226,7 +227,8 @@ def _from_arrays(path: Path, target: str, features: Sequence[str]) -> Examples:
                 )
             for name in (features[0], target):
                 _position(names, name, path, "array")
-            rows, labels = arrays[features[0]], arrays[target]
+            rows = arrays[features[0]]
+            labels = arrays[target]
     except (ValueError, EOFError, KeyError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, ParameterError):
             raise

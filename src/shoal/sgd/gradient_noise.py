@@ -64,9 +64,11 @@ class KeyedWords:
 
     def blocks(self, first: Any, second: Any) -> Words:
         """Return the two words of each pair of counters, along a last axis; the counters are broadcast."""
-        first, second = np.asarray(first), np.asarray(second)
+        first = np.asarray(first)
+        second = np.asarray(second)
         counters: NDArray[Any] = np.empty((*np.broadcast_shapes(first.shape, second.shape), 2), "<u8")
-        counters[..., 0], counters[..., 1] = first, second
+        counters[..., 0] = first
+        counters[..., 1] = second
         blocks: NDArray[Any] = np.empty(counters.size + 2, "<u8")  # the cipher asks for room for one more block
         self._cipher.update_into(counters.reshape(-1).view(np.uint8), blocks.view(np.uint8))
         return blocks[:-2].reshape(counters.shape)
@@ -185,7 +187,8 @@ class Noise:
             self._epoch = epoch
 
     def _fill(self, target: Floats, step: int, pair: int) -> None:
-        steps, pairs = np.arange(step, step + target.shape[0]), np.arange(pair, pair + target.shape[2])
+        steps = np.arange(step, step + target.shape[0])
+        pairs = np.arange(pair, pair + target.shape[2])
         put_normals(self._words.blocks(steps[:, None], pairs).view("<i8"), target)
 
 

@@ -31,7 +31,8 @@ FIXED = "the number of epochs was fixed beforehand"
 LABELS = "the set of labels is public: it was read from the data, and the guarantee does not protect it"
 FINEST = 1e-12
 """A smaller δ is that of real-valued noise, and more than a computer can do."""
-_LEAST, _MOST = 1e-3, 1e9
+_LEAST = 1e-3
+_MOST = 1e9
 """The least and the greatest noise multiplier that is tried."""
 _FINE = 1e-3
 """How far from the smallest multiplier the answer may be, relatively."""
@@ -147,9 +148,11 @@ class Guarantee(Shown):
 
         if delta != self.delta:
             return guarantee(self.run, delta=delta).certify(delta=delta)
-        run, best = self.run, bounds(self.run, self.delta)[0]
+        run = self.run
+        best = bounds(self.run, self.delta)[0]
         if run.sampling == self.bound in ("allocation", "poisson") and run.steps % run.participations == 0:
-            steps, times = run.steps // run.participations, run.epochs * run.participations
+            steps = run.steps // run.participations
+            times = run.epochs * run.participations
             numerator, denominator = run.rate.as_integer_ratio() if self.bound == "poisson" else (1, steps)
             return Certificate.prove(
                 ParticipationClaim(
@@ -308,7 +311,8 @@ def calibrate(run: Run, *, epsilon: float, delta: float) -> Run:
     >>> round(run.noise_multiplier, 3), guarantee(run, delta=1e-6).epsilon <= 0.1
     (1.112, True)
     """
-    target, delta = positive(epsilon=epsilon), probability(delta=delta)
+    target = positive(epsilon=epsilon)
+    delta = probability(delta=delta)
     return replace(run, noise_multiplier=_least_multiplier(replace(run, noise_multiplier=None), target, delta))
 
 
@@ -323,7 +327,8 @@ def _least_multiplier(run: Run, target: float, delta: float) -> float:
     def with_noise(log_multiplier: float) -> Run:
         return replace(run, noise_multiplier=math.exp(log_multiplier))
 
-    low, high = math.log(_LEAST), math.log(_MOST)
+    low = math.log(_LEAST)
+    high = math.log(_MOST)
     goal = target * (1 - ROOM)
     with waiting(f"choosing the noise for ε = {target:g}"):
         if proven(high) > goal:
@@ -343,7 +348,9 @@ def _crossing(
 
     Next to the root it looks a little to the other side, so that the bracket becomes short; farther, if that fails.
     """
-    point, before, width = start, (math.nan, math.nan), fine
+    point = start
+    before = (math.nan, math.nan)
+    width = fine
     while high - low > fine:
         reached = value(point)
         height = (
@@ -356,7 +363,8 @@ def _crossing(
         if abs(move) > 0.45 * fine:
             point += move + 0.3 * fine  # a little past the root
         else:  # which is here: the other end of the bracket is wanted
-            point, width = point + math.copysign(0.9 * width, move), 4 * width
+            point = point + math.copysign(0.9 * width, move)
+            width = 4 * width
         if not low < point < high:
             point = 0.5 * (low + high)
     return high

@@ -161,7 +161,9 @@ class TrainingData:
     """
 
     def __init__(self, rows: NDArray[Any], lengths: Floats, labels: Labels, scores: int) -> None:
-        self._rows, self._lengths, self._labels = rows, lengths, labels
+        self._rows = rows
+        self._lengths = lengths
+        self._labels = labels
         self._classes = np.arange(scores)[:, None] if scores > 1 else np.ones((1, 1), np.intp)
 
     def gather(self, batches: list[Indices]) -> _Chunk:
@@ -189,12 +191,20 @@ class Descent:
         self, model: LinearModel, account: Account, *, key: bytes, rate: float, penalty: float, average: bool
     ) -> None:
         run = account.run
-        self.model, self.done = model, 0
-        self._account, self._run, self._key = account, run, key
-        self._rate, self._penalty, self._average = rate, penalty, average
+        self.model = model
+        self.done = 0
+        self._account = account
+        self._run = run
+        self._key = key
+        self._rate = rate
+        self._penalty = penalty
+        self._average = average
         self._steps = run.steps * run.epochs
-        self._sum, self._averaged = np.zeros_like(model.flat), 0
-        self._noise, self._normals, self._vector = Noise(key=key), np.empty((0, 0)), 0
+        self._sum = np.zeros_like(model.flat)
+        self._averaged = 0
+        self._noise = Noise(key=key)
+        self._normals = np.empty((0, 0))
+        self._vector = 0
         self._deviation = run.seen_multiplier * run.clip_norm
         # For as many as there can be, and not for as many as there are, which nobody may know.
         together = run.sampler.largest(run, account.delta) if run.sums_only else 1
@@ -219,14 +229,17 @@ class Descent:
         `curve` gets pairs of steps done and mean loss: of `held_out` rows and labels or,
         with `track_loss`, of the next examples.
         """
-        run, model = self._run, self.model
-        features, vectors = model.weights.shape[1], 1 if run.sums_only else run.batch_size
+        run = self._run
+        model = self.model
+        features = model.weights.shape[1]
+        vectors = 1 if run.sums_only else run.batch_size
         width = max(1, _CHUNK // max(run.batch_size * features, vectors * model.flat.size))
         every = max(1, self._steps // _MARKS)
         noted = held_out is not None or track_loss
         if noted:
             width = min(width, every)
-        chunks, label = run.epochs * -(-run.steps // width), ProgressLabel(self._account, curve)
+        chunks = run.epochs * -(-run.steps // width)
+        label = ProgressLabel(self._account, curve)
         for epoch, first, batches in progress(self._drawn(width), total=chunks, label=label):
             chunk = data.gather(batches)
             if noted and self.done >= every * len(curve) and (held_out or len(chunk.labels)):
@@ -256,7 +269,8 @@ class Descent:
 
     def _noised_sums(self, chunk: _Chunk, epoch: int) -> Iterator[Floats]:
         """Yield the noised sum of every step, at the model as it is when the sum is asked for."""
-        start, height = 0, max(1, _CHUNK // self.model.flat.size)
+        start = 0
+        height = max(1, _CHUNK // self.model.flat.size)
         for step, end in enumerate(chunk.ends):
             if self._run.sums_only:
                 yield self._noised(chunk, slice(start, end), epoch, min(height, len(chunk.ends) - step))[0]
@@ -273,7 +287,9 @@ class Descent:
 
         Noise is drawn for `ahead` vectors at once, for a sum without examples too. An epoch is charged before that.
         """
-        rows, lengths, target = chunk.rows[part], chunk.lengths[part], chunk.target[:, part]
+        rows = chunk.rows[part]
+        lengths = chunk.lengths[part]
+        target = chunk.target[:, part]
         if self._run.sums_only:
             vectors = self.model.clipped_sum(rows, lengths, target, clip_norm=self._run.clip_norm)[None]
         else:
@@ -283,7 +299,8 @@ class Descent:
         count, size = vectors.shape
         if not len(self._normals):
             self._normals = self._noise.table(size, epoch=epoch, first_step=self._vector, steps=ahead)
-        normals, self._normals = self._normals[:count], self._normals[count:]
+        normals = self._normals[:count]
+        self._normals = self._normals[count:]
         self._vector += count
         return noised(vectors, normals, deviation=self._deviation, margin=self._margin)
 
@@ -338,7 +355,8 @@ class LinearClassifier(Estimator, ABC):
         validation : tuple of array_like, optional
             Held-out examples and labels, which are not protected: for `loss_curve_`.
         """
-        rows, names = checked_features(X), column_names(X)
+        rows = checked_features(X)
+        names = column_names(X)
         classes, labels = checked_labels(y, examples=len(rows), classes=self.classes)
         from_data = self.classes is None and not are_conventional(classes)
         if from_data:
@@ -357,8 +375,10 @@ class LinearClassifier(Estimator, ABC):
         account = Account(run, delta=self.delta)
         scores = len(classes) if len(classes) > 2 else 1
         model = LinearModel(scores=scores, features=rows.shape[1], intercept=self.fit_intercept)
-        rate, penalty = self._rate(run, model.flat.size), non_negative(regularization=self.regularization)
-        key, curve = key_of(self.simulation), list[tuple[int, float]]()
+        rate = self._rate(run, model.flat.size)
+        penalty = non_negative(regularization=self.regularization)
+        key = key_of(self.simulation)
+        curve = list[tuple[int, float]]()
         descent = Descent(model, account, key=key, rate=rate, penalty=penalty, average=self.average)
         data = TrainingData(rows, lengths, labels, scores)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite counts as zero
@@ -384,7 +404,8 @@ class LinearClassifier(Estimator, ABC):
         self.coef_ = weights[: model.weights.size].reshape(model.weights.shape).copy()
         self.intercept_ = weights[model.weights.size :].copy() if self.fit_intercept else np.zeros(scores)
         self.loss_curve_ = curve
-        self._account, self._labels_from_data = account, from_data
+        self._account = account
+        self._labels_from_data = from_data
         return self
 
     @property
@@ -399,7 +420,8 @@ class LinearClassifier(Estimator, ABC):
         """Return what `fit` does to this many examples, with the noise that ε needs if ε is given."""
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
-        size, seen = whole(batch_size=self.batch_size), self._seen()
+        size = whole(batch_size=self.batch_size)
+        seen = self._seen()
         run = Run(
             examples=examples,
             # How many examples there are is a secret where one may be added.
@@ -452,7 +474,8 @@ class LinearClassifier(Estimator, ABC):
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:  # noqa: N803
         """Return the part of the examples whose class is predicted right."""
-        truth, predicted = np.asarray(y), self.predict(X)
+        truth = np.asarray(y)
+        predicted = self.predict(X)
         if truth.shape != predicted.shape:
             raise ParameterError(
                 f"y must have one label for each example, {len(predicted)} in all, got shape {truth.shape}", "y"

@@ -25,7 +25,8 @@ from shoal.searches import smallest_safe
 
 __all__ = ["REVERSED", "TINY", "Allocation", "PoissonStep"]
 
-_GOAL, _COSTLY_GOAL = 2e-3, 8e-3
+_GOAL = 2e-3
+_COSTLY_GOAL = 8e-3
 """How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other.
 
 The second is for replacing in an allocation, where every knot takes long; ε grows by less than 1e-4 of itself.
@@ -243,7 +244,8 @@ class PoissonStep(_Directed):
 
     def _add(self, epsilon: float) -> float:
         """Return E[(1 − λ(1 − p + pX))₊] = c·E[(1 − μX)₊], c = 1 − λ(1 − p), μ = λp/c."""
-        less, joined = math.expm1(epsilon), math.exp(epsilon) * self.rate
+        less = math.expm1(epsilon)
+        joined = math.exp(epsilon) * self.rate
         left = joined - less + slack(8) * (joined + less)
         if left <= 0:
             return 0.0
@@ -252,7 +254,8 @@ class PoissonStep(_Directed):
 
     def _replace(self, epsilon: float) -> float:
         """Return E[((1 − p)(1 − λ) + p(X − λX′))₊]."""
-        a, growth = self.separation, math.exp(epsilon)
+        a = self.separation
+        growth = math.exp(epsilon)
         # e^{aZ} = y, where y − λ/y = (1 − p)(λ − 1)/p·exp(a²/2): what is summed up is positive beyond.
         middle = (1 - self.rate) * math.expm1(epsilon) / self.rate
         sinh = math.log(middle / 2) + a * a / 2 - epsilon / 2 if middle > 0 else -math.inf

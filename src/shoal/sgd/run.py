@@ -15,8 +15,10 @@ __all__ = ["Run"]
 
 _MOST_EXAMPLES = 10**12
 _MOST_EPOCHS = 10**6
-_LEAST_NOISE, _MOST_NOISE = 1e-6, 1e12
-_LEAST_CLIP, _MOST_CLIP = 1e-6, 1e12
+_LEAST_NOISE = 1e-6
+_MOST_NOISE = 1e12
+_LEAST_CLIP = 1e-6
+_MOST_CLIP = 1e12
 """Far from these, squares of numbers in float32 vanish or overflow, and no norm can be measured."""
 
 

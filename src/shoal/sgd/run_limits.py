@@ -55,7 +55,8 @@ _MANY = 4096
 """With more epochs than this, only the event that some epoch has such a sum is tried, and that none has."""
 _MANY_SUMS = 10**5
 """With more sums than this, and empty slots among them, only others that do not pull at all are counted softly."""
-_DOWN, _UP = 1 - 1e-8, 1 + 1e-8
+_DOWN = 1 - 1e-8
+_UP = 1 + 1e-8
 """They outweigh the rounding of the binomial probabilities of up to `_MANY` epochs, by twenty times."""
 _TINY = 1e-290
 """What is less probable than this is counted as if it were as probable."""
@@ -63,16 +64,24 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _VANISHING = 1e-300
 """Smaller numbers lose digits: an upper bound is raised by a few of these."""
 _MOST_ERROR = 0.05
-_MOST_EMPTY, _MOST_IN_ONE, _MOST_BATCHES = 640, 48, 10**8
+_MOST_EMPTY = 640
+_MOST_IN_ONE = 48
+_MOST_BATCHES = 10**8
 """More empty slots would take long, and (1 + odds)⁻ᵇ would be too small for a double; more of them in one batch would
 take long as well; more batches need more precision."""
-_CELLS, _TAIL = 8192, 9.5
+_CELLS = 8192
+_TAIL = 9.5
 """Into how many cells the line is cut, and how far beyond all means."""
-_ABSOLUTE, _MOST_OFF = 1e-280, 0.01
+_ABSOLUTE = 1e-280
+_MOST_OFF = 0.01
 """More than what is too small for a double, and the largest relative error with which anything is claimed."""
-_LINEAR, _FINENESS, _COPY = 8.0, 40.0, 8.0
+_LINEAR = 8.0
+_FINENESS = 40.0
+_COPY = 8.0
 """Up to how many deviations of the sum f is linear; how many values a deviation has, and one of a single copy."""
-_LOGS, _FEWER_LOGS, _LEAST_LOGS = 1 << 16, 1 << 14, 2.0
+_LOGS = 1 << 16
+_FEWER_LOGS = 1 << 14
+_LEAST_LOGS = 2.0
 """About how many values there are beyond, without empty slots and with; at least how many deviations a factor e has."""
 _RARELY = 0.01
 _LONGEST = 1 << 20
@@ -80,7 +89,8 @@ _LEFT_OUT = -48.0
 """Nodes below e to this power are left out, and charged; so are rare numbers of empty slots."""
 _FARTHEST = 16.0
 """A victim that is farther from the others is seen in the maximum."""
-_LOSSES, _MOST_LOSSES = 500.0, 1e5
+_LOSSES = 500.0
+_MOST_LOSSES = 1e5
 """Into how many parts a deviation of the loss of an epoch is divided; fewer for so many in all epochs together."""
 _FAILED = 1e-3
 """The share of δ for the event that rests of losses add up to less than Hoeffding's inequality says."""
@@ -137,7 +147,8 @@ class Crowd:
     def _alike(self, level: float, victim: float, error: float) -> Exceeding:
         """All other sums have the same mean."""
         logarithm = (self.batches - 1) * _log_below(level) + _log_below(level - victim)
-        least, most = logarithm * (1 + error), logarithm * (1 - error)
+        least = logarithm * (1 + error)
+        most = logarithm * (1 - error)
         tiny = _VANISHING * (self.batches + 1)
         return Exceeding(
             none_low=math.exp(least) * (1 - 4 * UNIT) if least > -690 else 0.0,
@@ -162,10 +173,12 @@ class Crowd:
         exceeding = []
         for victim in victims:
             whole = crowd.times(_Split.of(weights, heights - victim), self.empty)
-            none, some = float(whole.none[self.empty]), float(whole.some[self.empty])
+            none = float(whole.none[self.empty])
+            some = float(whole.some[self.empty])
             # All that was too small for a double adds up to less than 1e-290 of the whole.
             shares = none / (none + some), some / (none + some)
-            low, high = math.exp(-3 * error) * (1 - left_out), math.exp(3 * error)
+            low = math.exp(-3 * error) * (1 - left_out)
+            high = math.exp(3 * error)
             ends = [(max(0.0, share * low - 1e-290), min(1.0, share * high + left_out + 1e-290)) for share in shares]
             exceeding.append(Exceeding(*ends[0], *ends[1]))
         return tuple(exceeding)
@@ -206,7 +219,8 @@ class _Split(NamedTuple):
 
     def power(self, times: int, most: int) -> "_Split":
         """Return the weights of this many batches."""
-        power, square = None, self
+        power = None
+        square = self
         while True:
             if times & 1:
                 power = square if power is None else power.times(square, most)
@@ -300,7 +314,8 @@ def _contradicted(statistic: "_Statistic", epochs: int, delta: float) -> tuple[f
 def _single(sure: Floats, most: Floats, _: int, delta: float) -> float:
     """Return the largest ln((P − δ)/Q) of all events, which are levels of the ratio."""
     order = np.argsort(most / sure, kind="stable")
-    likely, rare = np.cumsum(sure[order]), np.cumsum(most[order])
+    likely = np.cumsum(sure[order])
+    rare = np.cumsum(most[order])
     rounding = 4 * UNIT * len(order)
     best = float(((likely * (1 - rounding) - delta) / (rare * (1 + rounding))).max(initial=0.0))
     return max(0.0, math.log(best) - 8 * UNIT) if best > 1 else 0.0
@@ -335,7 +350,9 @@ class _Statistic:
     """The statistic of one epoch, and its distribution."""
 
     def __init__(self, crowd: Crowd, victim: Victim, growth: float = 1.0) -> None:
-        self.crowd, self.victim, self.growth = crowd, victim, growth
+        self.crowd = crowd
+        self.victim = victim
+        self.growth = growth
         self.odds = crowd.empty / (crowd.batches * crowd.size - crowd.empty)
         self.counts, self.left_out = _slots(crowd)
         self.weights, self.victims = (
@@ -379,18 +396,23 @@ class _Statistic:
 
     def seen(self) -> _Seen:
         """Return the distribution in both worlds."""
-        crowd, victim, copies = self.crowd, self.victim, self.crowd.batches - 1
+        crowd = self.crowd
+        victim = self.victim
+        copies = self.crowd.batches - 1
         base = np.array([self._transform(crowd.spacing * count) for count in self.counts.tolist()])
         error = 16 * UNIT * (math.log2(self.period) + 6)
         bounds = self.weights @ np.abs(base) + 2 * error
         log_bounds = copies * np.log(bounds)
         kept = np.flatnonzero(log_bounds > _LEFT_OUT)
         left = math.exp(max(float(np.delete(log_bounds, kept).max(initial=-math.inf)), -700.0))
-        base, bounds, log_bounds = base[:, kept], bounds[kept], log_bounds[kept]
+        base = base[:, kept]
+        bounds = bounds[kept]
+        log_bounds = log_bounds[kept]
         worlds = np.array([self._joined(shift, base, kept) for shift in (victim.one, victim.other)])
         # The coefficient of xᵉ, from values on a circle; that of the same without f is the probability of e slots.
         turns = 2 * math.pi / _turns(crowd.empty) * np.arange(_turns(crowd.empty))
-        totals, share = np.zeros((2, len(kept)), dtype=np.complex128), 0.0
+        totals = np.zeros((2, len(kept)), dtype=np.complex128)
+        share = 0.0
         for turn in turns.tolist():
             powers = np.exp(1j * turn * self.counts)
             part = np.exp(-1j * turn * crowd.empty) / len(turns)
@@ -583,7 +605,8 @@ def _crowded(
     pulls = pulls if empty else pulls[:1]
     (value, level), pull = max((highest(pull), pull) for pull in pulls)
     if empty and value:
-        low, high = max(0.0, pull - 0.25), min(1.0, pull + 0.25)
+        low = max(0.0, pull - 0.25)
+        high = min(1.0, pull + 0.25)
         value, _ = _greatest(lambda point: highest(point, level)[0], low, high, 4, 4)
     soft = pulls if count <= _MANY_SUMS else pulls[-1:]
     return max(value, *(soft_limit(crowd(pull), victim(pull), run.epochs, delta) for pull in soft))
@@ -602,7 +625,8 @@ def _greatest(value: Callable[[float], float], low: float, high: float, parts: i
     points = [low + (high - low) * index / parts for index in range(parts + 1)]
     tried = [(value(point), point) for point in points]
     for index in sorted(range(parts + 1), key=tried.__getitem__, reverse=True)[: max(1, parts // 8)]:
-        left, right = points[max(0, index - 1)], points[min(parts, index + 1)]
+        left = points[max(0, index - 1)]
+        right = points[min(parts, index + 1)]
         for _ in range(fine):
             inner = [right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)]
             values = [value(point) for point in inner]
@@ -626,7 +650,8 @@ def _summed(separation: float, delta: float) -> float:
             lost = min(lost, math.exp(epsilon) * upper_tail(far))
         return upper_tail(near) * (1 - error) - lost * (1 + error * (1 + epsilon))
 
-    low, high = 0.0, separation * (separation / 2 + 40)
+    low = 0.0
+    high = separation * (separation / 2 + 40)
     while high - low > 1e-10 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if least(middle) >= delta else (low, middle)
@@ -648,7 +673,8 @@ def _distinguished(one: Exceeding, other: Exceeding, epochs: int, delta: float) 
     )
     best = 0.0
     for first, second in tails:
-        likely, rare = np.cumsum(first), np.cumsum(second)
+        likely = np.cumsum(first)
+        rare = np.cumsum(second)
         index = int(np.argmax((likely * _DOWN - delta) / (rare + _TINY)))
         best = max(best, _ratio(float(likely[index]), float(rare[index]), delta))
     return best

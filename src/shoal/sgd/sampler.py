@@ -185,7 +185,8 @@ def largest_batch(run: "Run", joining: Fraction, delta: float) -> int:
     >>> largest_batch(Run(examples=60_000, batch_size=256), Fraction(1, 235), 1e-6)
     452
     """
-    examples, rate = run.most_examples, float(joining)
+    examples = run.most_examples
+    rate = float(joining)
     if rate == 1:
         return examples
     allowed = math.log(OVERFULL / 2) + math.log(delta) - math.log(run.steps * _MOST_EPOCHS)
@@ -197,7 +198,8 @@ def largest_batch(run: "Run", joining: Fraction, delta: float) -> int:
             divergence += (1 - share) * math.log1p((rate - share) / (1 - rate))
         return -examples * divergence * (1 - 1e-9) <= allowed
 
-    low, high = math.ceil(examples * rate), examples
+    low = math.ceil(examples * rate)
+    high = examples
     if low >= high or not unlikely(high):
         return examples
     while high - low > 1:

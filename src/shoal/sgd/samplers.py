@@ -187,7 +187,9 @@ class _EpochCoins(Coins):
     """The coins of one epoch: whoever has the key can toss them again."""
 
     def __init__(self, key: bytes, epoch: int) -> None:
-        self._secret, self._epoch, self._keys = key, epoch, 0
+        self._secret = key
+        self._epoch = epoch
+        self._keys = 0
         super().__init__()
 
     def _key(self) -> bytes:
@@ -261,12 +263,14 @@ class Permutation(Sampler):
 def _views(run: Run) -> Iterator[Elements]:
     """Yield what an epoch can be taken to shuffle: its examples first, then its batches."""
     zeroed = run.adjacency == "zero-out"
-    unit, number = _UP / run.slot_multiplier, run.slots if run.sums_only else run.examples
+    unit = _UP / run.slot_multiplier
+    number = run.slots if run.sums_only else run.examples
     # Gradients are around zero, which is one of the two if an example is zeroed.
     yield Elements("examples", number, 2 * unit, unit, 0.0 if zeroed else unit, unit)
     if run.sums_only and run.batch_size > 1:
         unit = _UP / run.sum_multiplier
-        near, far = run.sensitivity * unit, 2 * run.batch_size * unit
+        near = run.sensitivity * unit
+        far = 2 * run.batch_size * unit
         yield Elements("batches", run.steps, far, near / 2, near / 2, far)
 
 
@@ -346,24 +350,30 @@ def _tossed(words: KeyedWords, steps: Words, examples: int, rate: Fraction) -> l
     while rate * 2 ** (halvings + 1) <= 1:
         halvings += 1
     across = -(-examples // _WORD)
-    step, word = np.repeat(steps, across), np.tile(np.arange(across, dtype=np.uint64), len(steps))
+    step = np.repeat(steps, across)
+    word = np.tile(np.arange(across, dtype=np.uint64), len(steps))
     bits = np.full(len(step), 2**64 - 1, np.uint64)
     for level in range(0, halvings, 2):
         coins = words.blocks(step, word + np.uint64(level * _LEVEL))
         bits &= coins[:, 0] & coins[:, 1] if level + 1 < halvings else coins[:, 0]
         kept = np.flatnonzero(bits)
-        bits, step, word = bits[kept], step[kept], word[kept]
+        bits = bits[kept]
+        step = step[kept]
+        word = word[kept]
     row, position = np.nonzero(
         np.unpackbits(bits.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     )
-    step, index = step[row], word[row].astype(np.int64) * _WORD + position
+    step = step[row]
+    index = word[row].astype(np.int64) * _WORD + position
     inside = index < examples
-    step, index = step[inside], index[inside]
+    step = step[inside]
+    index = index[inside]
     left = rate * 2**halvings
     if left < 1:
         counters = index.astype(np.uint64) + np.uint64(_LAST)
         well = words.below(left.denominator, step, counters, tries=_LEVEL) < left.numerator
-        step, index = step[well], index[well]
+        step = step[well]
+        index = index[well]
     return np.split(index, np.searchsorted(step, steps[1:]))
 
 

@@ -325,10 +325,10 @@ def test_collate_makes_the_batches() -> None:
 
 
 def test_only_the_first_examples_are_used() -> None:
-    run = training(drop_last=True, examples=24)
+    run = training(data=DataLoader(dataset(), batch_size=8, drop_last=True), examples=24)
     assert sorted(index for batch in run.batches() for index in (batch.indices, run.step(batch))[0]) == list(range(24))
     assert run.run.examples == 24
-    assert training(data=dataset(32), drop_last=True).run.examples == 32
+    assert training(data=DataLoader(dataset(32), batch_size=8, drop_last=True)).run.examples == 32
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def training(model: nn.Module | None = None, data: Any = None, **changed: Any) -
     optimizer = changed.pop("optimizer", None) or torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
     counted = data.dataset if isinstance(data, DataLoader) else data
     settings: dict[str, Any] = {
-        "examples": len(counted) if hasattr(counted, "__len__") else 30,
+        "examples": (len(counted) if hasattr(counted, "__len__") else 0) or 30,
         "batch_size": 8,
         "noise_multiplier": 20.0,
         "sampling": "permutation" if changed.get("noise") == "example" else "allocation",

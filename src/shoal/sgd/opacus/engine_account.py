@@ -139,7 +139,10 @@ class EngineAccount:
         watched: WatchedSteps,
         optimizer: Any = None,
     ) -> None:
-        self._accountant, self.draws, self._since, self.watched = accountant, draws, since, watched
+        self._accountant = accountant
+        self.draws = draws
+        self._since = since
+        self.watched = watched
         self.counted_by = None if optimizer is None else (optimizer, optimizer.step_hook)
         """The optimizer, and the hook by which its last step was counted; None before it was seen."""
 
@@ -168,7 +171,8 @@ class EngineAccount:
             "zero-out", an example is left out of its batch; or "replace", another is in its place.
         """
         delta = self._checked(delta, adjacency)
-        history, draws = self._history(), self.draws
+        history = self._history()
+        draws = self.draws
         shared: dict[str, Any] = {
             "delta": delta,
             "adjacency": adjacency,
@@ -273,7 +277,8 @@ class EngineAccount:
 
         `more` steps are about to be counted.
         """
-        steps, drawn = self.steps + more - self._since[0], self.draws.watched.batches - self._since[1]
+        steps = self.steps + more - self._since[0]
+        drawn = self.draws.watched.batches - self._since[1]
         if steps > drawn:
             raise ParameterError(
                 f"since account was called, this is step {steps:,}, and the loader has drawn {drawn:,} batches: other "
@@ -450,7 +455,9 @@ def noise_multiplier_for(
     >>> round(noise_multiplier_for(loader, epsilon=2, delta=1e-6, epochs=1, poisson_sampling=False), 1)
     2.2
     """
-    target, delta, epochs = positive(epsilon=epsilon), probability(delta=delta), whole(epochs=epochs)
+    target = positive(epsilon=epsilon)
+    delta = probability(delta=delta)
+    epochs = whole(epochs=epochs)
     check_adjacency(adjacency)
     draws = LoaderDraws.of(loader)
     if draws.order is not None and not poisson_sampling:
@@ -470,5 +477,6 @@ def noise_multiplier_for(
     noise = calibrate(run, epsilon=target, delta=delta).multiplier
     more = _MORE
     while coins_epsilon(rate, [(noise, steps * epochs)], delta=delta, adjacency=adjacency) > target:
-        noise, more = noise * more, more * more
+        noise = noise * more
+        more = more * more
     return noise

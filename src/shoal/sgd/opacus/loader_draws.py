@@ -82,7 +82,8 @@ class WatchedOrder(Sampler[int]):
     """
 
     def __init__(self, order: Sampler[int], examples: int) -> None:
-        self.order, self.examples = order, examples
+        self.order = order
+        self.examples = examples
         self.epochs = 0
         self.seen: set[str] = set()
         """A hash of every order that was drawn."""

@@ -60,7 +60,8 @@ class WatchedSteps:
                 f"{type(module).__name__}; leave it out with any other clipping"
             )
         if self._module is None:
-            self._module, self._clipped = module, {float(module.max_grad_norm)}
+            self._module = module
+            self._clipped = {float(module.max_grad_norm)}
 
     def watch(self, optimizer: Any) -> None:
         """Note from now on to what norm this optimizer clips; refuse one that is not known."""
@@ -154,7 +155,8 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
         if self.earlier is not None:
             account.draws.seen.update(self.earlier["orders"])
             account.watched.noise.seen.update(self.earlier.get("noise", ()))
-        self.account, self._tied = account, self._hooks
+        self.account = account
+        self._tied = self._hooks
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count one step."""

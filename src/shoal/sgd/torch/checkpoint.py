@@ -37,7 +37,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     with opened(path) as file:
         if file.read(len(_HEAD)) != _HEAD:
             raise FormatError(f"{path} is not a training of this version; give resume= a file that save() wrote")
-        digest, body = file.read(_HASH_BYTES), file.read()
+        digest = file.read(_HASH_BYTES)
+        body = file.read()
     if hashlib.sha256(body).digest() != digest:
         raise DamagedError(f"{path} is damaged or cut short; use an earlier copy of it")
     try:
@@ -81,8 +82,10 @@ def account_of(fields: dict[str, Any], begun: Account) -> Account:
 
     `begun` is the account of the same training before its first epoch.
     """
-    account, run = Account.from_dict(fields["account"]), begun.run
-    epoch, step = whole(epoch=fields["epoch"], least=0), whole(step=fields["step"], least=0, most=run.steps - 1)
+    account = Account.from_dict(fields["account"])
+    run = begun.run
+    epoch = whole(epoch=fields["epoch"], least=0)
+    step = whole(step=fields["step"], least=0, most=run.steps - 1)
     same = replace(account.run, epochs=run.epochs) == run
     if not same or (account.delta, account.budget) != (begun.delta, begun.budget):
         raise FormatError("the account in the file is not of the training in it; use a file as save() wrote it")

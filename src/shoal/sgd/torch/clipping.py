@@ -110,7 +110,8 @@ class StepGraph:
     """
 
     def __init__(self, model: nn.Module, loss: object, compute: Callable[[tuple[Tensor, ...]], Sums]) -> None:
-        self._model, self._compute = model, compute
+        self._model = model
+        self._compute = compute
         small = sum(parameter.numel() for parameter in model.parameters()) <= _MOST_REPLAYED
         self._safe = small and type(loss) in _LOSSES and not _hooked(loss) and self._plain()
         self._seen: dict[tuple[object, ...], int] = {}
@@ -194,8 +195,11 @@ class Clipping:
         virtual_batch_size: int | None = None,
         one_by_one: bool = False,
     ) -> None:
-        self._model, self._loss, self._trained = model, loss, trained
-        self._clip_norm, self._virtual = clip_norm, virtual_batch_size
+        self._model = model
+        self._loss = loss
+        self._trained = trained
+        self._clip_norm = clip_norm
+        self._virtual = virtual_batch_size
         self._expected = virtual_batch_size or batch_size
         self._pads = next(iter(trained.values())).is_cuda
         self._real: Tensor | None = None
@@ -243,9 +247,12 @@ class Clipping:
                     "changes its statistics without noise; call eval() on it after train() on the model"
                 )
         sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
-        losses, counted, first = 0.0, 0, True
+        losses = 0.0
+        counted = 0
+        first = True
         for group in batch.groups:
-            start, end = 0, len(group.indices)
+            start = 0
+            end = len(group.indices)
             while start < end:
                 size = self._virtual or (end if self._books else self._formed.most)
                 rows = slice(start, min(start + size, end))
@@ -270,7 +277,9 @@ class Clipping:
                 if not first:
                     for whole, more in zip(sums, own, strict=True):
                         whole.add_(more)
-                losses, counted, first = losses + loss, counted + count, False
+                losses = losses + loss
+                counted = counted + count
+                first = False
         if first:
             for each in sums:
                 each.zero_()
@@ -371,7 +380,8 @@ class Clipping:
         losses = part.losses
         if self._real is not None:
             there = torch.arange(len(losses), device=losses.device) < self._real
-            weights, losses = torch.where(there, weights, 0), torch.where(there, losses, 0)
+            weights = torch.where(there, weights, 0)
+            losses = torch.where(there, losses, 0)
         return weights, (part.squares.sum(), losses.sum())
 
     def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None, room: list[Tensor]) -> Part:
@@ -433,7 +443,8 @@ class Clipping:
             try:
                 return self._books.part(inputs, target)
             except UnfitError as error:
-                self._books, self.why = None, str(error)
+                self._books = None
+                self.why = str(error)
         return self._formed.part(inputs, target)
 
     def _warn(self, indices: Indices) -> None:
@@ -465,7 +476,8 @@ class Clipping:
                     try:
                         self._books.check(inputs, target)
                     except UnfitError as error:
-                        self._books, self.why = None, str(error)
+                        self._books = None
+                        self.why = str(error)
                 if self._books is None:
                     self._try_formed(inputs, target)
 

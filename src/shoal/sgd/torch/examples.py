@@ -135,7 +135,9 @@ class Examples:
     ) -> None:
         self.count = count
         self._workers = workers
-        self._dataset, self._collate, self._device = dataset, collate, device
+        self._dataset = dataset
+        self._collate = collate
+        self._device = device
         self._tensors = dataset.tensors if collate is None and type(dataset) is TensorDataset else None
         self._mark: str | None = None
 

@@ -111,7 +111,8 @@ def ghost_squares(gradients: Sequence[Tensor], values: Sequence[Tensor], *, bias
     words = not values[0].is_floating_point()
     if words:
         values = [value.unsqueeze(2) for value in values]
-    gradient, value = gradients[0], values[0]
+    gradient = gradients[0]
+    value = values[0]
     examples, positions, rows = gradient.shape
     side = min(_TILE, max(16, 1 << (positions - 1).bit_length()))
     tiles = -(-positions // side)
@@ -147,7 +148,10 @@ def weighted_sums(
     The same for Σ wᵢ·Σₜ gᵢₜ and `biases`, if they are given. What is returned is what is still to be added: pairs of
     tensors, the second one of which belongs into the first. So that can be done for many layers at once.
     """
-    gradient, value, out, layers = gradients[0], values[0], outs[0], len(outs)
+    gradient = gradients[0]
+    value = values[0]
+    out = outs[0]
+    layers = len(outs)
     examples, positions, rows = gradient.shape
     columns = value.shape[2]
     short = value.dtype != torch.float32

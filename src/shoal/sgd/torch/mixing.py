@@ -24,7 +24,8 @@ __all__ = [
     "unchanged",
 ]
 
-_RELATIVE, _ABSOLUTE = 1e-4, 1e-6
+_RELATIVE = 1e-4
+_ABSOLUTE = 1e-6
 MIXED = (
     "the loss of an example, or its gradient, depends on the other examples of its batch, so no gradient is its own; "
     "remove what mixes examples: statistics of the batch, or operations along its first axis"
@@ -66,14 +67,16 @@ def _made_up(tensor: Tensor, copies: Tensor, generator: torch.Generator, *, targ
     if tensor.is_complex() or tensor.numel() == 0:
         return copies
     if not tensor.is_floating_point():
-        low, high = int(tensor.min()), int(tensor.max())
+        low = int(tensor.min())
+        high = int(tensor.max())
         low = min(low, 0) if low == high else low  # all the same: a smaller number is likely to be allowed
         return torch.randint(low, high + 1, tensor.shape, generator=generator).to(tensor)
     finite = tensor[torch.isfinite(tensor)]
     if finite.numel() == 0:
         return _normal(tensor, generator)
     if target:  # a probability stays one
-        least, most = finite.min(), finite.max()
+        least = finite.min()
+        most = finite.max()
         return least + (most - least) * torch.rand(tensor.shape, generator=generator).to(tensor)
     scale = finite.abs().max()
     noise = _normal(tensor, generator)
@@ -130,7 +133,8 @@ class Randomness:
     """
 
     def __init__(self, device: torch.device, *, torch_alone: bool = False) -> None:
-        self._device, self._alone = device, torch_alone
+        self._device = device
+        self._alone = torch_alone
         self._states = self._now()
 
     def _now(self) -> tuple[object, ...]:

@@ -124,7 +124,9 @@ class Peers:
         """
         if self.alone:
             return compute()[0]
-        value, weight, error = math.nan, 0, None
+        value = math.nan
+        weight = 0
+        error = None
         try:
             value, weight = compute()
         except Exception as failure:

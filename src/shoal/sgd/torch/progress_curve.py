@@ -73,7 +73,8 @@ def _draw_losses(
         positions = [epoch + (step + 1) / run.steps for epoch, step, _ in batches]
         losses = [loss for *_, loss in batches]  # of a batch without examples it is NaN, and not drawn
         axes.plot(positions, losses, color=_GREY, linewidth=0.9, alpha=0.6, label="batches (not private)")
-        ends, averages = [], []
+        ends = []
+        averages = []
         for epoch in sorted({epoch for epoch, *_ in batches}):
             known = [loss for each, _, loss in batches if each == epoch and math.isfinite(loss)]
             ends.append(epoch + 1)
@@ -91,13 +92,15 @@ def _draw_epsilons(axes: Any, account: Account, end: int) -> None:
     epochs = sorted({*marks, end, *([account.epochs] if account.epochs else [])})
     epsilons = list(progress(map(account.spent, epochs), total=len(epochs), label="ε of epochs"))
     begun = epochs.index(account.epochs) + 1 if account.epochs else 0
-    edges, last = [0, *epochs], epsilons[-1]
+    edges = [0, *epochs]
+    last = epsilons[-1]
     if begun:
         axes.stairs(epsilons[:begun], edges[: begun + 1], fill=True, color=_VERMILION, alpha=0.15, linewidth=0)
         axes.stairs(epsilons[:begun], edges[: begun + 1], baseline=None, color=_VERMILION, linewidth=2.2)
     if begun < len(epochs):
         axes.stairs(epsilons[begun:], edges[begun:], baseline=None, color=_VERMILION, linewidth=1.3, linestyle="--")
-    made, at = _epochs(account.epochs), f"at δ = {account.delta:g}"
+    made = _epochs(account.epochs)
+    at = f"at δ = {account.delta:g}"
     spent = f"spent: ε = {rounded_up(account.epsilon, 4)} after {made}, {at}" if begun else f"spent: nothing yet, {at}"
     lines = [(spent, {"color": _VERMILION, "fontweight": "bold"})]
     if account.budget is None and begun < len(epochs):

@@ -80,7 +80,8 @@ class StepNoise:
         for first in range(0, len(values), 2 * _PAIRS):
             part = values[first : first + 2 * _PAIRS]
             pairs = -(-len(part) // 2)
-            words, normals = np.empty((1, pairs, 2), "<i8"), np.empty((1, 2, pairs))
+            words = np.empty((1, pairs, 2), "<i8")
+            normals = np.empty((1, 2, pairs))
             self._stream.update_into(_ZEROS[: 16 * pairs], words.reshape(-1).view(np.uint8))
             put_normals(words, normals)
             noised = normals.reshape(-1)[: len(part)]
@@ -111,7 +112,8 @@ class DeviceNoise:
     """Noise on one device; as `StepNoise` has it, but from another cipher and another hash of the sum."""
 
     def __init__(self, *, key: bytes, device: torch.device) -> None:
-        self._key, self._device = key, device
+        self._key = key
+        self._device = device
         self._secret = subkey(key, "noise of steps on a device", 0)
         self._levels: list[Tensor] = []
         self._cipher_key = torch.empty(8, dtype=torch.int32, device=device)

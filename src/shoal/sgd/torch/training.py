@@ -61,7 +61,8 @@ class Schedule:
     """
 
     def __init__(self, scheduler: LRScheduler | None, optimizer: Optimizer, per: str) -> None:
-        self._scheduler, self._per = scheduler, known(("epoch", "step"), scheduler_per=per)
+        self._scheduler = scheduler
+        self._per = known(("epoch", "step"), scheduler_per=per)
         if scheduler is None:
             return
         if not isinstance(scheduler, LRScheduler):
@@ -105,7 +106,10 @@ class Validation:
     """
 
     def __init__(self, model: nn.Module, loss: Loss, examples: Examples, *, together: int) -> None:
-        self._model, self._loss, self._examples, self._together = model, loss, examples, together
+        self._model = model
+        self._loss = loss
+        self._examples = examples
+        self._together = together
 
     def mean_loss(self, share: Callable[[Indices], Indices]) -> tuple[float, int]:
         """Return the mean loss of those that `share` leaves of all their indices, and how many they are."""
@@ -142,8 +146,11 @@ class WatchedParameters:
     """
 
     def __init__(self, model: nn.Module, optimizer: Optimizer, trained: Sequence[nn.Parameter]) -> None:
-        self._model, self._optimizer, self._trained = model, optimizer, trained
-        self._known, self._known_held = _members(model), _held(optimizer)
+        self._model = model
+        self._optimizer = optimizer
+        self._trained = trained
+        self._known = _members(model)
+        self._known_held = _held(optimizer)
         self._marks = _marks(model)
         self._stepping = False
         if earlier := _HOOKS.pop(optimizer, None):
@@ -268,7 +275,9 @@ class Training:
         settings: dict[str, Any],
         peers: Peers,
     ) -> None:
-        self.model, self.optimizer, self.account = model, optimizer, account
+        self.model = model
+        self.optimizer = optimizer
+        self.account = account
         self.run = account.run
         self._trained = list(trained.values())
         self._device = self._trained[0].device
@@ -278,8 +287,12 @@ class Training:
         # For as many examples as a batch can have, and not for as many as it has, which nobody may know.
         largest = self.run.sampler.largest(self.run, account.delta)
         self._margin = margin_for(largest, single=self._trained[0].dtype == torch.float32)
-        self._examples, self._clipping, self._settings = examples, clipping, settings
-        self._schedule, self._validation, self._peers = schedule, validation, peers
+        self._examples = examples
+        self._clipping = clipping
+        self._settings = settings
+        self._schedule = schedule
+        self._validation = validation
+        self._peers = peers
         # With one example more, or one of another shape, batches have other shapes.
         self._fixed_shapes = self.run.adjacency != "add-remove" and examples.same_shapes
         self.validation_losses = list[tuple[int, float]]()
@@ -291,7 +304,8 @@ class Training:
         self._losses: list[tuple[int, int, float]] = []
 
     def _take(self, key: bytes) -> None:
-        self._key, self._noise = key, StepNoise(key=key)
+        self._key = key
+        self._noise = StepNoise(key=key)
         self._drawn: tuple[int, list[Indices]] = (-1, [])
 
     @property
@@ -427,7 +441,8 @@ class Training:
             self.account.charge()
         self._step += 1
         if self._step == self.run.steps:
-            self._epoch, self._step = self._epoch + 1, 0
+            self._epoch = self._epoch + 1
+            self._step = 0
 
     def _update(self, buffer: SumBuffer, batch: Batch) -> None:
         self._peers.add_up(buffer.flat)
@@ -577,7 +592,9 @@ class Training:
             self._schedule.restore(fields["schedule"])
             self.validation_losses = [(epoch, loss) for epoch, loss in fields["validation_losses"]]
             self._take(bytes.fromhex(fields["key"]))
-            self._epoch, self._step, self._current = fields["epoch"], fields["step"], None
+            self._epoch = fields["epoch"]
+            self._step = fields["step"]
+            self._current = None
             self._losses = [(epoch, step, loss) for epoch, step, loss in fields["losses"]]
             torch.set_rng_state(fields["random"]["cpu"])
             if self._device.type == "cuda" and "cuda" in fields["random"]:
