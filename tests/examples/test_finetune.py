@@ -14,6 +14,7 @@ from examples.finetune import add_adapters, finetune, load, per_text, reviews, t
 from shoal.mechanisms.coins import Simulation  # noqa: E402
 from shoal.sgd import Run  # noqa: E402
 from shoal.sgd.torch import make_private  # noqa: E402
+from tests.sgd.torch_tests.models import clipped_loop  # noqa: E402
 
 NEEDED = "transformers is not installed; python -m pip install transformers"
 
@@ -55,13 +56,7 @@ def check_sums(model: nn.Module, data: TensorDataset, trained: list[nn.Parameter
     assert run.route == "book-keeping"
     batch = next(run.batches())
     sums, _ = run._clipping.total(batch)
-    expected = [torch.zeros_like(each) for each in trained]
-    for index in batch.indices.tolist():
-        *inputs, target = (tensor[[index]] for tensor in data.tensors)
-        parts = torch.autograd.grad(per_text(model(*inputs), target).sum(), trained)
-        norm = float(torch.cat([part.reshape(-1) for part in parts]).norm())
-        for total, part in zip(expected, parts, strict=True):
-            total.add_(part, alpha=min(1.0, 0.5 / norm))
+    expected = clipped_loop(model, per_text, batch.inputs, batch.target, 0.5)
     for total, right in zip(sums, expected, strict=True):
         assert torch.allclose(total, right, atol=1e-5)
     frozen = {name: each.clone() for name, each in model.named_parameters() if not each.requires_grad}

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from torch.utils.data import (
 )
 
 from shoal.errors import BudgetError, ParameterError
-from shoal.sgd.torch import Training, make_private
+from shoal.sgd.torch import make_private
 from tests.sgd.torch_tests.test_training import Pairs
 from tests.sgd.torch_tests.trainings import dataset, network, training
 
@@ -383,40 +382,3 @@ def test_a_training_with_a_budget_may_end_at_any_time(tmp_path: Any) -> None:
         next(again.batches())
     found = again.guarantee()
     assert found is not None and found.at_most and found.epsilon <= 1.0
-
-
-def test_epsilon_is_said_to_hold_for_a_fixed_number_of_epochs() -> None:
-    assert "which holds if the number of epochs was fixed beforehand" in repr(training().fit())
-
-
-def test_a_training_that_is_stopped_early_has_the_epsilon_of_its_plan(tmp_path: Path) -> None:
-    def stop(run: Training) -> None:
-        if run.epochs == 2:
-            raise KeyboardInterrupt
-
-    plain: dict[str, Any] = {"sampling": "fixed-order"}
-    run = training(epochs=5, **plain)
-    with pytest.raises(KeyboardInterrupt):
-        run.fit(after_epoch=stop)
-    found = run.guarantee()
-    assert found is not None and found.at_most
-    assert (run.epochs, found.run.epochs, run.epsilon) == (2, 5, run.account.spent(5))
-    assert "which holds for any number of epochs up to 5" in repr(run)
-    run.save(tmp_path / "training.shoal")
-    again = training(epochs=1, resume=tmp_path / "training.shoal", **plain)  # by another plan
-    assert again.epsilon == run.epsilon
-    longer = training(epochs=1, **plain).fit(epochs=2)
-    assert longer.epsilon == longer.account.spent(2)
-
-
-def test_more_epochs_than_the_noise_was_chosen_for_are_refused_by_a_budget() -> None:
-    run = training(noise_multiplier=None, epsilon=1.0, budget=1.0, epochs=2, sampling="fixed-order")
-    with pytest.raises(BudgetError, match=r"6 epochs .* would have ε = 1\.\d+ .* ε = 1 covers 2 with this noise"):
-        run.fit(epochs=6)
-    assert run.epochs == 0
-    run.fit(epochs=1)
-    assert run.epsilon == run.account.spent(2) <= 1.0  # another epoch may follow
-    run.fit()
-    with pytest.raises(BudgetError, match="2 epochs are all that a budget of ε = 1"):
-        next(run.batches())
-    assert run.epochs == 2

@@ -4,16 +4,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 from shoal.errors import NotFiniteError, NotFiniteWarning, ParameterError
-from shoal.sgd import Run
 from shoal.sgd.gradient_noise import GRID, margin_for
-from shoal.sgd.torch import Training, make_private
+from shoal.sgd.torch import Training
 from shoal.sgd.torch.examples import Batch
 from shoal.sgd.torch.step_noise import StepNoise
 from tests.sgd.torch_tests.trainings import dataset, network, training
@@ -193,40 +191,3 @@ def test_the_sampler_that_ran_is_that_of_the_guarantee(tmp_path: Path) -> None:
         training(sampling="allocation", epochs=2, resume=file)
     again = training(sampling="permutation", epochs=2, resume=file)
     assert again.epsilon == run.epsilon
-
-
-@pytest.mark.parametrize("sampling", ["allocation", "poisson"])
-def test_a_step_after_a_crash_has_the_same_examples_and_the_same_noise(tmp_path: Path, sampling: str) -> None:
-    chosen: dict[str, Any] = {"sampling": sampling, "batch_size": 3, "simulation": None, "epochs": 2}
-    whole, file = training(**chosen), tmp_path / "training.shoal"
-    steps = []
-    for _ in range(2):
-        for batch in whole.batches():
-            if batch.epoch == 1 and batch.step == 4:
-                whole.save(file)
-            whole.step(batch)
-            steps.append(batch.indices.tolist())
-    later = training(**chosen, resume=file)
-    after = []
-    for batch in later.batches():
-        after.append(batch.indices.tolist())
-        later.step(batch)
-    assert after == steps[14:]
-    for one, other in zip(whole.model.parameters(), later.model.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
-@pytest.mark.slow
-def test_frozen_parameters_and_loaders_work_as_before() -> None:
-    model = network()
-    next(iter(model.parameters())).requires_grad_(False)
-    loader = torch.utils.data.DataLoader(dataset(64), batch_size=16, shuffle=True)
-    chosen = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.SGD(chosen, lr=0.1)
-    frozen = next(iter(model.parameters())).clone()
-    described = Run(examples=64, batch_size=16, noise_multiplier=1.0, sampling="allocation")
-    run = make_private(model, optimizer, loader, described, loss=nn.CrossEntropyLoss()).fit()
-    result = run.guarantee()
-    assert result is not None and result.run.sampling == "allocation"
-    assert torch.equal(frozen, next(iter(model.parameters())))
-    assert np.isfinite([entry["loss"] for entry in run.history]).any()
