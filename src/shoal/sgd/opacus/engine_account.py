@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from opacus import PrivacyEngine
-from opacus.accountants import GaussianAccountant, PRVAccountant, RDPAccountant
+from opacus.accountants import GaussianAccountant, IAccountant, PRVAccountant, RDPAccountant
+from opacus.optimizers import DPOptimizer
+from torch import nn
+from torch.utils.data import DataLoader
 
 from shoal.amplification.gaussian_clones import FARTHEST
 from shoal.assumptions import Assumption
@@ -133,11 +136,11 @@ class EngineAccount:
 
     def __init__(
         self,
-        accountant: Any,
+        accountant: IAccountant,
         draws: LoaderDraws,
         since: tuple[int, int],
         watched: WatchedSteps,
-        optimizer: Any = None,
+        optimizer: DPOptimizer | None = None,
     ) -> None:
         self._accountant = accountant
         self.draws = draws
@@ -303,7 +306,12 @@ class EngineAccount:
         return loader_limit(replace(run, examples=draws.examples), delta=delta, drop_last=draws.drop_last)
 
 
-def account(engine: Any, loader: Any, optimizer: Any = None, module: Any = None) -> EngineAccount:
+def account(
+    engine: PrivacyEngine,
+    loader: DataLoader[object],
+    optimizer: DPOptimizer | None = None,
+    module: nn.Module | None = None,
+) -> EngineAccount:
     """Return the account of an engine of Opacus, which reads everything from what `make_private` returned.
 
     Call it after `make_private` and before the first step: from then on the loader counts its batches and epochs. With
@@ -376,7 +384,7 @@ def account(engine: Any, loader: Any, optimizer: Any = None, module: Any = None)
     tied = EngineAccount(accountant, draws, _watch(accountant, draws.watched), watched, optimizer)
     if isinstance(accountant, StepAccountant):
         accountant.tie(tied)
-    else:  # which does not ask, and so torch does, before the model changes
+    elif optimizer is not None:  # the accountant does not ask, and so torch does, before the model changes
         optimizer.original_optimizer.register_step_pre_hook(lambda *_: watched.check(optimizer))
     return tied
 
@@ -422,7 +430,7 @@ def coins_epsilon(rate: float, steps: Sequence[tuple[float, int]], *, delta: flo
 
 
 def noise_multiplier_for(
-    loader: Any,
+    loader: DataLoader[object],
     *,
     epsilon: float,
     delta: float,

@@ -174,7 +174,7 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
         if self.account.draws.order is not None:
             self.epochs = self.account.draws.order.epochs
 
-    def get_epsilon(self, delta: float, *, adjacency: str = "zero-out", **_: Any) -> float:
+    def get_epsilon(self, delta: float, *, adjacency: str = "zero-out", **_: object) -> float:
         """Return ε of all steps that were counted, by the loader that was watched.
 
         Parameters
@@ -191,13 +191,13 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
             )
         return self.account.epsilon(delta=delta, adjacency=adjacency)
 
-    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[DPOptimizer], None]:
         """Return what Opacus calls in every step, after the noise."""
         count = super().get_optimizer_hook_fn(sample_rate)
         self._hooks += 1
         number = self._hooks
 
-        def hook_fn(optimizer: Any) -> None:
+        def hook_fn(optimizer: DPOptimizer) -> None:
             if self.account is not None and number != self._tied:
                 raise ParameterError(
                     "make_private was called more than once, and the account is for another loader than that of this "
@@ -216,9 +216,9 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
         """How many epochs had begun when the last step was made, those of a checkpoint too."""
         return self.epochs + (0 if self.earlier is None else int(self.earlier["epochs"]))
 
-    def state_dict(self, destination: Any = None) -> Any:
+    def state_dict(self, destination: dict[str, object] | None = None) -> dict[str, object]:
         """Return what `load_state_dict` takes: also the epochs that were begun, which the steps do not tell."""
-        state = super().state_dict(destination)
+        state: dict[str, object] = super().state_dict(destination)
         if self.account is not None:
             draws = self.account.draws
             state["drawn"] = {
@@ -231,7 +231,7 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
             state["drawn"] = self.earlier
         return state
 
-    def load_state_dict(self, state_dict: Any) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a checkpoint; an epoch that was broken off counts, and the next one is another."""
         if self.account is not None:
             raise ParameterError("load a checkpoint before account(engine, loader), and before the first step")

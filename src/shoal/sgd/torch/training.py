@@ -328,7 +328,7 @@ class Training:
         return self.account.guarantee()
 
     @property
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[dict[str, float]]:
         """One entry for each step: `epoch` and `step`, both counted from 1, the `loss` of its batch, and ε by then.
 
         Its `epsilon` holds if it was fixed in advance that the training ends with that epoch. The losses are computed
