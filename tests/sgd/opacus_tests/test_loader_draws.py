@@ -269,13 +269,14 @@ def test_the_same_noise_after_the_order_of_another_generator_is_refused() -> Non
         trained.train()
 
 
-def test_the_same_seed_after_a_checkpoint_of_poisson_steps_is_refused(tmp_path: Path) -> None:
-    path, data = tmp_path / "checkpoint.pt", dataset(64)
-    trained = made(data, poisson=True)
+@pytest.mark.parametrize("poisson", [False, True])
+def test_the_same_seed_after_a_checkpoint_is_refused(tmp_path: Path, poisson: bool) -> None:
+    path, data = tmp_path / "checkpoint.pt", DataLoader(dataset(64), batch_size=16, shuffle=True)
+    trained = made(data, poisson=poisson)
     torch.manual_seed(8)
     trained.train()
     trained.engine.save_checkpoint(path=path, module=trained.model, optimizer=trained.optimizer)
-    engine, model, optimizer, loader = prepared(data, poisson=True)
+    engine, model, optimizer, loader = prepared(data, poisson=poisson)
     engine.load_checkpoint(path=path, module=model, optimizer=optimizer)
     resumed = Made(engine, model, optimizer, loader, account(engine, loader))
     torch.manual_seed(8)
