@@ -78,11 +78,11 @@ def test_steps_are_those_of_a_loop(sampling: str, route: dict[str, Any], monkeyp
     # A planted fault, a sum that is divided by how many examples are in it, is seen.
     update = Training._update
 
-    def wrong(self: Training, buffer: Any, batch: Batch) -> None:
+    def wrong(self: Training, batch: Batch) -> None:
         step, share = self._watched.step, self.run.batch_size / max(1, len(batch))
         with monkeypatch.context() as patch:
             patch.setattr(self._watched, "step", lambda parts: step([part.mul_(share) for part in parts]))
-            update(self, buffer, batch)
+            update(self, batch)
 
     monkeypatch.setattr(Training, "_update", wrong)
     assert max(differences(training(data=data, **chosen), data)[0]) > 0.1

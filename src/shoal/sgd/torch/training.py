@@ -39,7 +39,7 @@ from shoal.sgd.torch.precision import check_arithmetic, whole_convolutions
 from shoal.sgd.torch.progress_curve import progress_curve
 from shoal.sgd.torch.step_noise import StepNoise
 
-__all__ = ["Schedule", "SumBuffer", "Training", "Validation", "WatchedParameters"]
+__all__ = ["Schedule", "Training", "Validation", "WatchedParameters"]
 
 _NOTHING = nullcontext()
 _NOISE_STREAM = 2
@@ -128,16 +128,6 @@ class Validation:
         return math.fsum(losses) / len(losses) if losses else math.nan, len(losses)
 
 
-class SumBuffer:
-    """Memory for one number for each parameter, in one piece (`flat`) and parameter by parameter (`parts`)."""
-
-    def __init__(self, trained: list[nn.Parameter]) -> None:
-        sizes = [parameter.numel() for parameter in trained]
-        self.flat = torch.zeros(sum(sizes), dtype=trained[0].dtype, device=trained[0].device)
-        pieces = torch.split(self.flat, sizes)
-        self.parts = [piece.view_as(parameter) for piece, parameter in zip(pieces, trained, strict=True)]
-
-
 class WatchedParameters:
     """The modules and parameters of a model, and the only way for its optimizer to step.
 
@@ -151,7 +141,6 @@ class WatchedParameters:
         self._trained = trained
         self._known = _members(model)
         self._known_held = _held(optimizer)
-        self._marks = _marks(model)
         self._stepping = False
         if earlier := _HOOKS.pop(optimizer, None):
             earlier.remove()
@@ -159,11 +148,10 @@ class WatchedParameters:
 
     def check(self) -> None:
         """Refuse modules or parameters that were frozen, unfrozen, replaced, added or removed."""
-        if _marks(self._model) != self._marks:
-            members = _members(self._model)
-            for name in self._known | members:
-                if change := _change(self._known.get(name), members.get(name)):
-                    raise ParameterError(f"{name} was {change} after make_private. {_ADVICE}")
+        members = _members(self._model)
+        for name in self._known | members:
+            if change := _change(self._known.get(name), members.get(name)):
+                raise ParameterError(f"{name} was {change} after make_private. {_ADVICE}")
         held = _held(self._optimizer)
         if list(map(id, held)) != list(map(id, self._known_held)):
             raise ParameterError(
@@ -195,17 +183,6 @@ class WatchedParameters:
                 "noised gradients. Leave the call out; to train this model without a guarantee, or "
                 "by another make_private, use another optimizer"
             )
-
-
-def _marks(model: nn.Module) -> list[int]:
-    """Return numbers that change with `_members`, in a third of the time: no names are made."""
-    marks = []
-    for module in model.modules():
-        marks.append(id(module))
-        for parameter in module._parameters.values():
-            if parameter is not None:
-                marks += (id(parameter), parameter.requires_grad)
-    return marks
 
 
 def _members(model: nn.Module) -> dict[str, tuple[object, bool]]:
@@ -282,7 +259,10 @@ class Training:
         self._trained = list(trained.values())
         self._device = self._trained[0].device
         self._watched = WatchedParameters(model, optimizer, self._trained)
-        self._buffer = SumBuffer(self._trained)
+        sizes = [parameter.numel() for parameter in self._trained]
+        self._sum = torch.zeros(sum(sizes), dtype=self._trained[0].dtype, device=self._device)
+        pieces = torch.split(self._sum, sizes)
+        self._parts = [piece.view_as(each) for piece, each in zip(pieces, self._trained, strict=True)]
         self._spacing = GRID * self.run.sum_deviation
         # For as many examples as a batch can have, and not for as many as it has, which nobody may know.
         largest = self.run.sampler.largest(self.run, account.delta)
@@ -414,13 +394,13 @@ class Training:
         )
         self._current = None
         self._advance()  # charged, and past this step, before anything is seen of it
-        self._update(self._buffer, batch)
+        self._update(batch)
         self._schedule.after(last=self._step == 0)
         self._losses.append((batch.epoch, batch.step, loss))
         return loss
 
     def _summed(self, batch: Batch) -> tuple[float, int]:
-        """Put the clipped sum of a batch into the buffer; return its mean loss, and how many examples it has."""
+        """Put the clipped sum of a batch into memory; return its mean loss, and how many examples it has."""
         if not isinstance(batch, Batch) or batch is not self._current:
             raise ParameterError(
                 "step() takes the batch that batches() has just yielded, once: for batch in training.batches(): "
@@ -433,7 +413,7 @@ class Training:
         # The words are part of the key: other words would be another test.
         draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
         with _NOTHING if self._fixed_shapes else whole_convolutions(self._device):
-            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=self._buffer.parts, draw=draw)
+            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=self._parts, draw=draw)
         return loss, len(batch)
 
     def _advance(self) -> None:
@@ -444,18 +424,18 @@ class Training:
             self._epoch = self._epoch + 1
             self._step = 0
 
-    def _update(self, buffer: SumBuffer, batch: Batch) -> None:
-        self._peers.add_up(buffer.flat)
+    def _update(self, batch: Batch) -> None:
+        self._peers.add_up(self._sum)
         if self._peers.rank == 0:  # once: two noised sums that differ in rounding would have two noises
             self._noise.add(
-                buffer.flat,
+                self._sum,
                 margin=self._margin,
                 unit=self._spacing / self.run.batch_size,
                 epoch=batch.epoch,
                 step=batch.step,
             )
-        self._peers.spread(buffer.flat)
-        self._watched.step(buffer.parts)
+        self._peers.spread(self._sum)
+        self._watched.step(self._parts)
 
     def fit(
         self,
