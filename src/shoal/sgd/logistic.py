@@ -13,10 +13,9 @@ that is not finite counts as zero.
 import math
 import sys
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -318,8 +317,11 @@ class Descent:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearClassifier(Estimator, ABC):
+class LinearClassifier(Estimator):
     """A classifier with linear scores; subclasses say where the noise is added, and describe the arguments."""
+
+    noise: ClassVar[str]
+    _releases: ClassVar[str]
 
     noise_multiplier: float | None = None
     epsilon: float | None = None
@@ -338,10 +340,6 @@ class LinearClassifier(Estimator, ABC):
     track_loss: bool = False
     verbose: bool = False
     simulation: Simulation | None = None
-
-    @abstractmethod
-    def _seen(self) -> dict[str, str]:
-        """Return `noise` and `releases` of the run."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, validation: tuple[ArrayLike, ArrayLike] | None = None) -> Self:  # noqa: N803
         """Train, and return the estimator.
@@ -421,7 +419,6 @@ class LinearClassifier(Estimator, ABC):
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
         size = whole(batch_size=self.batch_size)
-        seen = self._seen()
         run = Run(
             examples=examples,
             # How many examples there are is a secret where one may be added.
@@ -430,10 +427,10 @@ class LinearClassifier(Estimator, ABC):
             clip_norm=self.clip_norm,
             epochs=self.epochs,
             adjacency=self.adjacency,
-            sampling=self.sampling or usual_sampling(seen["noise"]),
+            sampling=self.sampling or usual_sampling(self.noise),
             public_steps=self.public_steps,
-            noise=seen["noise"],
-            releases=seen["releases"],
+            noise=self.noise,
+            releases=self._releases,
         )
         return run if self.epsilon is None else calibrate(run, epsilon=self.epsilon, delta=self.delta)
 
@@ -495,10 +492,8 @@ class PrivateLogisticRegression(LinearClassifier):
 
     Parameters
     ----------
-    noise_multiplier : float, optional
-        The standard deviation of the noise, in units of `clip_norm`; this or `epsilon` must be given.
-    epsilon : float, optional
-        ε of the guarantee; the noise is calibrated to it.
+    noise_multiplier, epsilon : float, optional
+        One of both: the standard deviation of the noise, in units of `clip_norm`, or ε, to which it is calibrated.
     delta : float
         δ of the guarantee.
     clip_norm : float
@@ -517,16 +512,11 @@ class PrivateLogisticRegression(LinearClassifier):
         Whether the model is the mean of all that came up in the second half of the steps, or the last.
     noise : str
         "batch", one draw for each step; "example", one for every slot of it, drawn at once.
-    adjacency : str
-        "replace" or "zero-out": what may happen to one example. Or "add-remove", with `public_steps`.
+    adjacency, public_steps : str, int, optional
+        As of `Run`.
     sampling : str, optional
-        How the steps of an epoch are drawn: "allocation", every example in a random step of its own, "permutation",
-        "poisson", or another of `shoal.sgd.SAMPLERS`. The guarantee is that of the sampler that ran. None is
-        "allocation", whose ε is proved to be no larger than any that holds for a permutation; with noise="example",
-        where it has nothing to hide among, it is "permutation".
-    public_steps : int, optional
-        How many steps an epoch has; ⌈examples/batch_size⌉ if it is None. With adjacency="add-remove" it must be given,
-        and not be computed from the number of examples, which is a secret.
+        As of `Run`. None is "allocation", whose ε is proved to be no larger than any that holds for a permutation; with
+        noise="example", where it has nothing to hide among, it is "permutation".
     fit_intercept : bool
         Whether a constant is added to the scores.
     classes : array_like, optional
@@ -572,10 +562,8 @@ class PrivateLogisticRegression(LinearClassifier):
     True
     """
 
-    noise: str = "batch"
-
-    def _seen(self) -> dict[str, str]:
-        return {"noise": self.noise, "releases": "sums"}
+    noise: str = "batch"  # type: ignore[misc]
+    _releases = "sums"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -611,5 +599,5 @@ class LocalLogisticRegression(LinearClassifier):
     (True, True, 4.89)
     """
 
-    def _seen(self) -> dict[str, str]:
-        return {"noise": "example", "releases": "every-step"}
+    noise = "example"
+    _releases = "every-step"

@@ -180,6 +180,17 @@ def test_the_margin_is_a_public_number() -> None:
     assert "400" not in repr(secret[1]) and "examples=400" in repr(run)
 
 
+def test_examples_may_take_part_in_several_steps_of_an_epoch() -> None:
+    run = training(participations=2)
+    drawn = []
+    for batch in run.batches():
+        drawn += batch.indices.tolist()
+        run.step(batch)
+    assert sorted(drawn) == sorted(2 * list(range(30)))
+    found = run.guarantee()
+    assert found is not None and found.run.participations == 2 and found.epsilon > training().account.spent(1)
+
+
 @pytest.mark.slow
 def test_the_sampler_that_ran_is_that_of_the_guarantee(tmp_path: Path) -> None:
     file = tmp_path / "training.shoal"
