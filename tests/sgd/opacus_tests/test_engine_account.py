@@ -226,6 +226,19 @@ def test_per_layer_clipping_has_the_noise_of_all_layers() -> None:
     assert trained.account.epsilon(delta=_DELTA) == made(_loader(64, 16)).train().account.epsilon(delta=_DELTA)
 
 
+@pytest.mark.parametrize("accountant", ["shoal", "prv"])
+def test_adaptive_clipping_is_refused(accountant: str) -> None:
+    settings = {
+        "target_unclipped_quantile": 0.5,
+        "clipbound_learning_rate": 0.2,
+        "max_clipbound": 10,
+        "min_clipbound": 0.1,
+        "unclipped_num_std": 4,
+    }
+    with pytest.raises(ParameterError, match="AdaClipDPOptimizer is not known here"):
+        made(_loader(64, 16), clipping="adaptive", accountant=accountant, **settings).train()
+
+
 def test_steps_without_noise_have_no_guarantee() -> None:
     silent = made(_loader(64, 16), noise=0.0).train()
     with pytest.raises(ParameterError, match="without noise nothing is guaranteed"):
