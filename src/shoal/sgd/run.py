@@ -54,7 +54,7 @@ class Run:
         every example in a random step of its own; "poisson", every example in every step by a coin; "fixed-order", any
         order that is kept. `shoal.sgd.sampler.SAMPLERS` has all of them. It says what *is done*. A loader with
         shuffle=True is at best a permutation, and never an allocation, so a run is a permutation by default.
-        `shoal.sgd.torch.make_private` draws the batches by the sampler of the run: "allocation" is usually the best choice.
+        `shoal.sgd.torch.make_private` draws by the sampler of the run, for which "allocation" is usually the best.
     participations : int
         k, in how many steps of an epoch an example takes part, with "allocation": one of each of k blocks of the steps.
         The bound also holds for k of t steps drawn without replacement.

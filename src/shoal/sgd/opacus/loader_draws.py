@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from opacus.data_loader import CollateFnWithEmpty, DPDataLoader
 from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Sampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
 from shoal.checks import known
 from shoal.errors import ParameterError
@@ -27,7 +27,6 @@ __all__ = [
     "LoaderDraws",
     "WatchedBatches",
     "WatchedCoins",
-    "WatchedOrder",
     "check_adjacency",
     "coin_probability",
 ]
@@ -75,47 +74,21 @@ class GeneratorStates:
         self.seen.add(digest)
 
 
-class WatchedOrder(Sampler[int]):
-    """The sampler of a loader, which goes on as it was and remembers how many epochs were begun.
+class WatchedBatches(BatchSampler):
+    """The batches of a loader in an order, which go on as they were; batches and epochs are counted as they are drawn.
 
     An epoch that does not use every example once, or has the random order of an earlier one, is refused as it begins.
     """
 
-    def __init__(self, order: Sampler[int], examples: int) -> None:
-        self.order = order
+    def __init__(self, batches: Any, examples: int) -> None:
+        super().__init__(batches.sampler, batches.batch_size, batches.drop_last)
         self.examples = examples
         self.epochs = 0
+        """How many epochs were begun."""
+        self.batches = 0
+        """How many batches were drawn."""
         self.seen: set[str] = set()
         """A hash of every order that was drawn."""
-
-    def __iter__(self) -> Iterator[int]:
-        """Draw the order of one epoch, all at once."""
-        drawn = np.fromiter(self.order, np.int64)
-        if not np.array_equal(np.sort(drawn), np.arange(self.examples)):
-            raise ParameterError(
-                f"the sampler of the loader, {type(self.order).__name__}, drew {len(drawn):,} indices that are not the "
-                f"{self.examples:,} examples, each once; {_ADVICE}"
-            )
-        digest = hashlib.sha256(drawn.tobytes()).hexdigest()
-        if digest in self.seen and type(self.order) is RandomSampler and self.examples >= _MANY:
-            raise ParameterError(f"this epoch has the order of an earlier one: {SEEDED_AGAIN}")
-        self.epochs += 1
-        self.seen.add(digest)
-        return iter(drawn.tolist())
-
-    def __len__(self) -> int:
-        """Return how many indices an epoch has."""
-        return self.examples
-
-
-class WatchedBatches(BatchSampler):
-    """The batches of a loader in an order, which go on as they were and are counted as they are drawn."""
-
-    def __init__(self, batches: Any, examples: int) -> None:
-        self.order = WatchedOrder(batches.sampler, examples)
-        super().__init__(self.order, batches.batch_size, batches.drop_last)
-        self.batches = 0
-        """How many were drawn."""
         self.since: list[tuple[Any, int, int]] = []
         """Every accountant that is tied to it, with its steps and the batches at that time."""
         self._read = self._cuts()
@@ -125,15 +98,37 @@ class WatchedBatches(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         """Draw the batches of one epoch; refuse one that is not cut as the account says."""
-        for batch in super().__iter__():
-            if self._cuts() != self._read:
-                raise ParameterError(
-                    f"the batch sampler of the loader was changed: it had batch_size={self._read[1]}, "
-                    f"drop_last={self._read[2]}, and has {self.batch_size}, {self.drop_last}, or another sampler; "
-                    "make another loader, with an engine of its own"
-                )
+        self._check_cuts()
+        order = self._order()
+        used = len(order) - len(order) % self.batch_size if self.drop_last else len(order)
+        for start in range(0, used, self.batch_size):
+            self._check_cuts()
             self.batches += 1
-            yield batch
+            yield order[start : start + self.batch_size]
+
+    def _check_cuts(self) -> None:
+        if self._cuts() != self._read:
+            raise ParameterError(
+                f"the batch sampler of the loader was changed: it had batch_size={self._read[1]}, "
+                f"drop_last={self._read[2]}, and has {self.batch_size}, {self.drop_last}, or another sampler; "
+                "make another loader, with an engine of its own"
+            )
+
+    def _order(self) -> list[int]:
+        """Draw the order of one epoch, all at once."""
+        drawn = np.fromiter(self.sampler, np.int64)
+        if not np.array_equal(np.sort(drawn), np.arange(self.examples)):
+            raise ParameterError(
+                f"the sampler of the loader, {type(self.sampler).__name__}, drew {len(drawn):,} indices that are not "
+                f"the {self.examples:,} examples, each once; {_ADVICE}"
+            )
+        digest = hashlib.sha256(drawn.tobytes()).hexdigest()
+        if digest in self.seen and type(self.sampler) is RandomSampler and self.examples >= _MANY:
+            raise ParameterError(f"this epoch has the order of an earlier one: {SEEDED_AGAIN}")
+        self.epochs += 1
+        self.seen.add(digest)
+        indices: list[int] = drawn.tolist()
+        return indices
 
 
 class WatchedCoins(UniformWithReplacementSampler):  # type: ignore[misc]
@@ -189,14 +184,14 @@ class LoaderDraws:
     rate: float = 0.0
 
     @property
-    def order(self) -> WatchedOrder | None:
+    def order(self) -> WatchedBatches | None:
         """What counts the epochs; None for Poisson sampling, where only batches count."""
-        return self.watched.order if isinstance(self.watched, WatchedBatches) else None
+        return self.watched if isinstance(self.watched, WatchedBatches) else None
 
     @property
     def seen(self) -> set[Any]:
         """Hashes of the orders that were drawn, or of the generator before each Poisson batch."""
-        return self.watched.order.seen if isinstance(self.watched, WatchedBatches) else self.watched.states.seen
+        return self.watched.seen if isinstance(self.watched, WatchedBatches) else self.watched.states.seen
 
     def run(self, *, noise_multiplier: float | None, epochs: int, adjacency: str) -> Run:
         """Return the run whose theorems hold for batches in an order (docs/opacus.md)."""
@@ -270,7 +265,6 @@ class LoaderDraws:
     def _in_order(cls, loader: Any, batches: Any) -> "LoaderDraws":
         order: Any = batches.sampler
         examples = len(loader.dataset)
-        order = order.order if type(order) is WatchedOrder else order
         known = type(order) is SequentialSampler or (
             type(order) is RandomSampler and not order.replacement and order.num_samples == examples
         )
