@@ -37,7 +37,9 @@ __all__ = [
     "TrainingBound",
     "allocation",
     "bounds",
+    "directions",
     "kept_allocation",
+    "largest_epsilon",
     "plain",
     "poisson",
 ]
@@ -281,14 +283,14 @@ def allocation(run: Run, delta: float) -> Bound:
             Round(Allocation(unit, direction, steps), FARTHEST, count * run.epochs) for steps, count in blocks.items()
         ]
 
-    return Bound(_largest((rounds(each) for each in _directions(run)), delta), "allocation")
+    return Bound(largest_epsilon((rounds(each) for each in directions(run.adjacency)), delta), "allocation")
 
 
 def kept_allocation(run: Run, delta: float) -> Bound:
     """Return what holds if every example joins one uniformly random step, the same in every epoch."""
     unit = _UP * math.sqrt(run.epochs) / run.sum_multiplier
-    rounds = ([Round(Allocation(unit, each, run.steps), FARTHEST, 1)] for each in _directions(run))
-    return Bound(_largest(rounds, delta), "kept-allocation")
+    rounds = ([Round(Allocation(unit, each, run.steps), FARTHEST, 1)] for each in directions(run.adjacency))
+    return Bound(largest_epsilon(rounds, delta), "kept-allocation")
 
 
 def poisson(run: Run, delta: float) -> Bound:
@@ -296,19 +298,19 @@ def poisson(run: Run, delta: float) -> Bound:
     rate = min(1.0, float(run.rate) * _UP)
     unit = _UP / run.sum_multiplier
     times = run.steps * run.epochs
-    rounds = ([Round(PoissonStep(unit, each, rate), FARTHEST, times)] for each in _directions(run))
-    return Bound(_largest(rounds, delta), "poisson")
+    rounds = ([Round(PoissonStep(unit, each, rate), FARTHEST, times)] for each in directions(run.adjacency))
+    return Bound(largest_epsilon(rounds, delta), "poisson")
 
 
-def _directions(run: Run) -> tuple[str, ...]:
+def directions(adjacency: str) -> tuple[str, ...]:
     """Return the directions that count: each is a pair of its own, and composed by itself."""
-    return ("replace",) if run.adjacency == "replace" else ("remove", "add")
+    return ("replace",) if adjacency == "replace" else ("remove", "add")
 
 
-def _largest(directions: Iterable[list[Round]], delta: float) -> float:
+def largest_epsilon(rounds_of: Iterable[list[Round]], delta: float) -> float:
     """Return the ε of independent rounds that holds in every direction; infinity where one has too little noise."""
     epsilon = 0.0
-    for rounds in directions:
+    for rounds in rounds_of:
         (profile, _, times), *others = rounds
         try:
             if times > 1 or others:

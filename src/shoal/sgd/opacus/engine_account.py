@@ -16,12 +16,11 @@ from shoal.amplification.gaussian_clones import FARTHEST
 from shoal.assumptions import Assumption
 from shoal.checks import positive, probability, whole
 from shoal.composition.composition_method import Round
-from shoal.composition.loss_accountant import LossProfile
 from shoal.digits import rounded_up
 from shoal.documentation import linked
-from shoal.errors import ParameterError, UnreachableError
+from shoal.errors import ParameterError
 from shoal.rounding import slack
-from shoal.sgd.bounds import THEOREMS
+from shoal.sgd.bounds import THEOREMS, directions, largest_epsilon
 from shoal.sgd.guarantees import calibrate, guarantee
 from shoal.sgd.opacus.loader_draws import LoaderDraws, check_adjacency, coin_probability
 from shoal.sgd.opacus.step_accountant import MECHANISM, StepAccountant, WatchedSteps
@@ -417,16 +416,11 @@ def coins_epsilon(rate: float, steps: Sequence[tuple[float, int]], *, delta: flo
     The rate is not below the probability with which an example joins a step; `steps` has the
     noise multiplier and the number of each kind of steps.
     """
-    directions = ("replace",) if adjacency == "replace" else ("remove", "add")
-    try:
-        return max(
-            LossProfile(
-                tuple(Round(PoissonStep(_UP / noise, each, rate), FARTHEST, number) for noise, number in steps)
-            ).epsilon(delta)
-            for each in directions
-        )
-    except UnreachableError:
-        return math.inf
+    rounds = (
+        [Round(PoissonStep(_UP / noise, each, rate), FARTHEST, number) for noise, number in steps]
+        for each in directions(adjacency)
+    )
+    return largest_epsilon(rounds, delta)
 
 
 def noise_multiplier_for(
