@@ -450,13 +450,13 @@ class Training:
         A training that was interrupted, and is resumed, ends where it would have ended: epochs that were made before
         count. The bar shows the loss of the last batch and ε so far.
 
-        This number of epochs is the plan, unless `make_private` had more. ε is that of the plan, also if the training
-        is stopped earlier. With `epsilon=` or `budget=` more epochs than they cover are refused (`BudgetError`).
+        This number of epochs is the plan, unless the run has more. ε is the ε of the plan, also if the training is
+        stopped earlier. With a budget, more epochs than it covers are refused (`BudgetError`).
 
         Parameters
         ----------
         epochs : int, optional
-            How many epochs there are in all; what was planned with `make_private`, if it is None.
+            How many epochs there are in all; those of the run, if it is None.
         checkpoint : str or PathLike, optional
             A file to save the training in, at the end and every so often.
         every : int, optional
