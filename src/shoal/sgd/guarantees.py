@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -167,15 +167,9 @@ class Guarantee(Shown):
                 f'bound="{self.bound}" of sampling="{run.sampling}" has no proof in ball arithmetic; use a sampler of '
                 "shoal, for allocation more than one step an epoch, and participations that divide the steps"
             )
+        claimed = {each.name for each in fields(TrainingClaim)}
         claim = TrainingClaim(
-            examples=run.examples,
-            batch_size=run.batch_size,
-            noise_multiplier=run.multiplier,
-            epochs=run.epochs,
-            noise=run.noise,
-            releases=run.releases,
-            adjacency=run.adjacency,
-            sampling=run.sampling,
+            **{name: value for name, value in run.to_dict().items() if name in claimed},
             bound=self.bound,
             elements=self.elements,
             hint=best.local_epsilon if math.isfinite(best.local_epsilon) else 1.0,
