@@ -149,13 +149,7 @@ def _remembered(profile: _Directed, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class Allocation(_Directed):
-    """One epoch, in which an example joins one of t steps.
-
-    Attributes
-    ----------
-    steps : int
-        t.
-    """
+    """One epoch, in which an example joins one of t steps."""
 
     steps: int
 
@@ -218,13 +212,7 @@ class Allocation(_Directed):
 
 @dataclass(frozen=True)
 class PoissonStep(_Directed):
-    """One step, which an example joins by a coin of its own.
-
-    Attributes
-    ----------
-    rate : float
-        p, the probability that it does.
-    """
+    """One step, which an example joins by a coin of its own."""
 
     rate: float
 

@@ -117,16 +117,8 @@ def _error(reach: float) -> float:
 class Crowd:
     """The sums of an epoch, in standard deviations of their noise, above that of a full batch without the victim.
 
-    Attributes
-    ----------
-    batches : int
-        m.
-    size : int
-        b, the slots of a batch.
-    empty : int
-        How many slots of the m·b are empty, less than b.
-    spacing : float
-        How much higher a sum is for each empty slot.
+    There are `batches` of `size` slots, of which `empty` are empty in all, fewer than `size`; a
+    sum is `spacing` higher for each empty slot.
     """
 
     batches: int
@@ -247,12 +239,8 @@ def _log_below(point: float) -> float:
 class Victim(NamedTuple):
     """How much higher the victim's sum is than another full batch, in deviations of the noise.
 
-    Attributes
-    ----------
-    one, other : float
-        In one world, and in the other.
-    absent : float
-        The probability that the victim is in no sum, in both worlds; rounded up, if it is not exact.
+    `one` and `other` are for the two worlds; `absent` is the probability that the victim is in
+    no sum, in both worlds, rounded up if it is not exact.
     """
 
     one: float
@@ -274,16 +262,7 @@ def soft_limit(crowd: Crowd, victim: Victim, epochs: int, delta: float) -> float
 
     Zero where there are too many empty slots, or too many sums for the precision of a double.
 
-    Parameters
-    ----------
-    crowd : Crowd
-        The sums of an epoch, and their empty slots.
-    victim : Victim
-        What tells the two worlds apart.
-    epochs : int
-        How many epochs there are.
-    delta : float
-        δ of the guarantee.
+    The victim is what tells the two worlds apart.
     """
     if crowd.empty == 0 or crowd.spacing == 0:
         crowd = replace(crowd, empty=0, spacing=0.0)
@@ -528,21 +507,6 @@ def loader_limit(run: Run, *, delta: float, drop_last: bool = False) -> float:
     In every epoch it draws a fresh permutation of the examples and cuts it into batches of b. The last one has those
     that are left, at the end of the epoch, and everybody knows how many; or it is dropped. So no slot is empty: what
     the other examples add to a sum is known, if all of them pull the same way, and the victim stands out.
-
-    Parameters
-    ----------
-    run : Run
-        Its `examples`, `batch_size`, `noise_multiplier`, `epochs` and `adjacency` count, and nothing else of it.
-    delta : float
-        δ of the guarantee.
-    drop_last : bool
-        Whether the examples that are left at the end of an epoch are in no batch.
-
-    Examples
-    --------
-    >>> run = Run(examples=6_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
-    >>> round(loader_limit(run, delta=1e-6), 3)
-    6.283
     """
     delta = probability(delta=delta)
     full, left = divmod(run.examples, run.batch_size)

@@ -170,20 +170,7 @@ def largest_batch(run: "Run", joining: Fraction, delta: float) -> int:
     divergence of two coins, with M/N and with the probability of joining (Chernoff). N is `run.most_examples`: the size
     is a function of numbers that are public.
 
-    Parameters
-    ----------
-    run : Run
-        What is done.
-    joining : Fraction
-        The probability with which each example joins a step.
-    delta : float
-        δ of the guarantee.
-
-    Examples
-    --------
-    >>> from shoal.sgd.run import Run
-    >>> largest_batch(Run(examples=60_000, batch_size=256), Fraction(1, 235), 1e-6)
-    452
+    Each example joins a step with the probability `joining`.
     """
     examples = run.most_examples
     rate = float(joining)

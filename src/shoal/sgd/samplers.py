@@ -57,12 +57,6 @@ class Allocation(Sampler):
     It is never worse than a permutation with as many steps. If the gradients of all other examples are zero, both show
     the same, and this is the worst that allocation can show: so no ε that is true for the permutation, for all data, is
     below that of the pair of which `allocation` computes the ε (docs/theory/samplers.md).
-
-    Examples
-    --------
-    >>> batches = Allocation().batches(Run(examples=10, batch_size=4, sampling="allocation"), key=bytes(32), epoch=0)
-    >>> len(batches), sorted(index for batch in batches for index in batch.tolist())
-    (3, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
     name = "allocation"
@@ -145,13 +139,6 @@ class KeptAllocation(Allocation):
     Some libraries sample so, as batches then need not be drawn again. All epochs together see an example in one step,
     with a separation that is √E times as large. So ε is larger than with a fresh allocation in every epoch, and much so
     where there is little noise. The batches are those of the first epoch of an allocation.
-
-    Examples
-    --------
-    >>> run = Run(examples=10, batch_size=4, sampling="kept-allocation")
-    >>> first, second = (KeptAllocation().batches(run, key=bytes(32), epoch=epoch) for epoch in (0, 1))
-    >>> [batch.tolist() for batch in first] == [batch.tolist() for batch in second]
-    True
     """
 
     name = "kept-allocation"
@@ -206,13 +193,6 @@ class Permutation(Sampler):
     likely: none is less likely by even 2⁻⁶⁴, for random 64-bit keys are sorted, and drawn again if two are equal. Every
     example is in exactly one batch of an epoch. A batch has at most b examples; which batches have fewer is as random
     as all else. Where every noised gradient is seen, no slot is empty: the last batch has the examples that are left.
-
-    Examples
-    --------
-    >>> from shoal.sgd.run import Run
-    >>> batches = Permutation().batches(Run(examples=10, batch_size=4), key=bytes(32), epoch=0)
-    >>> len(batches), sorted(index for batch in batches for index in batch.tolist())
-    (3, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
 
     name = "permutation"
@@ -297,13 +277,6 @@ class PoissonSampling(Sampler):
     number, 2⁻ᵐ·r with r above 1/2: a coin is m fair ones, 64 examples at a time, and one of probability r, a uniform
     whole number by rejection, for the few for which all of those fell well. An example may be in several steps of an
     epoch, or in none. Batches have b examples on average, and may be empty.
-
-    Examples
-    --------
-    >>> run = Run(examples=1000, batch_size=10, sampling="poisson")
-    >>> batches = PoissonSampling().batches(run, key=bytes(32), epoch=0)
-    >>> len(batches), sum(map(len, batches)), len(np.unique(np.concatenate(batches)))
-    (100, 1005, 632)
     """
 
     name = "poisson"

@@ -213,28 +213,7 @@ def _change(before: tuple[object, bool] | None, now: tuple[object, bool] | None)
 class Training:
     """A model in private training; `make_private` returns it.
 
-    Parameters
-    ----------
-    model, optimizer : nn.Module, torch.optim.Optimizer
-        What is trained, and by what.
-    trained : dict
-        The trained parameters, by name.
-    examples : Examples
-        The data.
-    clipping : Clipping
-        Computes the sums of clipped gradients.
-    account : Account
-        What is spent.
-    schedule : Schedule
-        Of the learning rate.
-    validation : Validation, optional
-        Examples that are not protected, for `validation_losses`.
-    key : bytes
-        32 secret bytes, which draws and noise come from.
-    settings : dict
-        All else that has to be the same when a training is resumed.
-    peers : Peers
-        The processes that train together.
+    `settings` are all else that has to be the same when a training is resumed.
     """
 
     def __init__(
