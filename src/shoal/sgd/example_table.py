@@ -168,7 +168,8 @@ def _numbers(
 ) -> NDArray[np.float64]:
     try:
         cells = (row[column] for _, row in rows for column in columns)
-        values = np.fromiter(map(float, cells), np.float64, len(rows) * len(columns)).reshape(-1, len(columns))
+        flat = np.fromiter(map(float, cells), np.float64, len(rows) * len(columns))
+        values = flat.reshape(-1, len(columns))
         if np.isfinite(values).all():
             return values
     except ValueError:

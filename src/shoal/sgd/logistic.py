@@ -137,9 +137,11 @@ class LinearModel:
         """Return the mean of −ln of the probability of the true class, by its index."""
         scores = self.scores(rows)
         if len(scores) == 1:
-            return float(np.logaddexp(0, np.where(labels, -scores[0], scores[0])).mean())
+            wrong = np.where(labels, -scores[0], scores[0])
+            return float(np.logaddexp(0, wrong).mean())
         scores -= scores.max(axis=0)
-        return float((np.log(np.exp(scores).sum(axis=0)) - scores[labels, np.arange(len(labels))]).mean())
+        right = scores[labels, np.arange(len(labels))]
+        return float((np.log(np.exp(scores).sum(axis=0)) - right).mean())
 
 
 class _Chunk(NamedTuple):
@@ -272,12 +274,14 @@ class Descent:
         height = max(1, _CHUNK // self.model.flat.size)
         for step, end in enumerate(chunk.ends):
             if self._run.sums_only:
-                yield self._noised(chunk, slice(start, end), epoch, min(height, len(chunk.ends) - step))[0]
+                ahead = min(height, len(chunk.ends) - step)
+                yield self._noised(chunk, slice(start, end), epoch, ahead)[0]
             else:
                 total = np.zeros_like(self.model.flat)
                 for low in range(start, end, height):
                     part = slice(low, min(low + height, end))
-                    total += self._noised(chunk, part, epoch, min(height, chunk.ends[-1] - low)).sum(axis=0)
+                    ahead = min(height, chunk.ends[-1] - low)
+                    total += self._noised(chunk, part, epoch, ahead).sum(axis=0)
                 yield total
             start = end
 

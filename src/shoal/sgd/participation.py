@@ -228,7 +228,8 @@ class PoissonStep(_Directed):
     def _remove(self, epsilon: float) -> float:
         """Return E[(1 − p + pX − λ)₊] = p·E[(X − κ)₊], κ = 1 + (λ − 1)/p."""
         ratio = math.expm1(epsilon) / self.rate * (1 - slack(8))
-        return self.rate * gaussian_delta(1 / self.separation, math.log1p(ratio) * (1 - slack(4))) * (1 + slack(8))
+        log_ratio = math.log1p(ratio) * (1 - slack(4))
+        return self.rate * gaussian_delta(1 / self.separation, log_ratio) * (1 + slack(8))
 
     def _add(self, epsilon: float) -> float:
         """Return E[(1 − λ(1 − p + pX))₊] = c·E[(1 − μX)₊], c = 1 − λ(1 − p), μ = λp/c."""
@@ -247,7 +248,8 @@ class PoissonStep(_Directed):
         # e^{aZ} = y, where y − λ/y = (1 − p)(λ − 1)/p·exp(a²/2): what is summed up is positive beyond.
         middle = (1 - self.rate) * math.expm1(epsilon) / self.rate
         sinh = math.log(middle / 2) + a * a / 2 - epsilon / 2 if middle > 0 else -math.inf
-        point = ((sinh + math.log(2) if sinh > 40 else math.asinh(math.exp(sinh))) + epsilon / 2) / a
+        middle_point = sinh + math.log(2) if sinh > 40 else math.asinh(math.exp(sinh))
+        point = (middle_point + epsilon / 2) / a
         first = upper_tail(point - a)
         base = max(upper_tail(point) - TINY, 0.0)
         second = max(upper_tail(point + a) - TINY, 0.0)

@@ -171,7 +171,11 @@ class Crowd:
             shares = none / (none + some), some / (none + some)
             low = math.exp(-3 * error) * (1 - left_out)
             high = math.exp(3 * error)
-            ends = [(max(0.0, share * low - 1e-290), min(1.0, share * high + left_out + 1e-290)) for share in shares]
+            ends = []
+            for share in shares:
+                least = max(0.0, share * low - 1e-290)
+                greatest = min(1.0, share * high + left_out + 1e-290)
+                ends.append((least, greatest))
             exceeding.append(Exceeding(*ends[0], *ends[1]))
         return tuple(exceeding)
 
@@ -272,7 +276,9 @@ def soft_limit(crowd: Crowd, victim: Victim, epochs: int, delta: float) -> float
         return 0.0
     best = max(_contradicted(_Statistic(crowd, victim), epochs, delta))
     # The best test of one epoch weighs the other world with e^ε.
-    return max(best, *_contradicted(_Statistic(crowd, victim, math.exp(min(best / epochs, 300.0))), epochs, delta))
+    weight = math.exp(min(best / epochs, 300.0))
+    weighed = _Statistic(crowd, victim, weight)
+    return max(best, *_contradicted(weighed, epochs, delta))
 
 
 def _contradicted(statistic: "_Statistic", epochs: int, delta: float) -> tuple[float, float]:
@@ -296,7 +302,9 @@ def _single(sure: Floats, most: Floats, _: int, delta: float) -> float:
     likely = np.cumsum(sure[order])
     rare = np.cumsum(most[order])
     rounding = 4 * UNIT * len(order)
-    best = float(((likely * (1 - rounding) - delta) / (rare * (1 + rounding))).max(initial=0.0))
+    beyond = likely * (1 - rounding) - delta
+    at_most = rare * (1 + rounding)
+    best = float((beyond / at_most).max(initial=0.0))
     return max(0.0, math.log(best) - 8 * UNIT) if best > 1 else 0.0
 
 
@@ -314,10 +322,12 @@ def _many(sure: Floats, most: Floats, epochs: int, delta: float) -> float:
         return 0.0
     step = spread / min(_LOSSES, max(16.0, _MOST_LOSSES / math.sqrt(epochs)))
     positions, inverse = np.unique(np.floor(losses / step + 0.5).astype(np.int64), return_inverse=True)
-    masses, others = (np.asarray(np.bincount(inverse, each), dtype=np.float64) for each in (sure, most))
+    masses = np.asarray(np.bincount(inverse, sure), dtype=np.float64)
+    others = np.asarray(np.bincount(inverse, most), dtype=np.float64)
     rests = np.log(masses / others) - step * positions
     middle = float((masses * rests).sum()) / float(masses.sum())
-    below = float(rests.max() - rests.min()) * math.sqrt(epochs * -math.log(_FAILED * delta) / 2)
+    reach = math.sqrt(epochs * -math.log(_FAILED * delta) / 2)
+    below = float(rests.max() - rests.min()) * reach
     rounding = 64 * UNIT * epochs * (len(sure) + float(np.abs(losses).max()))
     masses = masses * (1 - 4 * UNIT * len(sure))
     parts = LatticeMeasure(step, positions, masses)
@@ -354,7 +364,8 @@ class _Statistic:
             return np.asarray(np.exp(np.minimum(exponents, 300.0)) @ weights)
 
         base = ratio(self.weights, 0.0)
-        one, other = (ratio(self.victims, shift) / base for shift in (self.victim.one, self.victim.other))
+        one = ratio(self.victims, self.victim.one) / base
+        other = ratio(self.victims, self.victim.other) / base
         values = one - self.growth * other
         density = np.exp(-0.5 * points**2) * base
         density /= density.sum()
@@ -371,7 +382,9 @@ class _Statistic:
 
     def _transform(self, shift: float) -> Complex:
         """Return the transform of the distribution of f(Z) for a normal Z with this mean."""
-        return np.fft.rfft(np.bincount(self.index % self.period, _all_masses(self.cuts - shift), self.period))
+        masses = _all_masses(self.cuts - shift)
+        folded = np.bincount(self.index % self.period, masses, self.period)
+        return np.fft.rfft(folded)
 
     def seen(self) -> _Seen:
         """Return the distribution in both worlds."""
@@ -405,7 +418,9 @@ class _Statistic:
         one_world, other_world = (np.fft.irfft(spectrum, self.period) for spectrum in spectra)
         # Of the power of the transforms, of products and sums, and of the inverse transform: over the bound of a node.
         rounding = 64 * UNIT * (crowd.batches * (4 + len(self.counts)) + len(turns))
-        wrong = -np.expm1(copies * np.log1p(-np.minimum(2 * error / bounds, 0.9))) + rounding + 8 * error
+        share = np.minimum(2 * error / bounds, 0.9)
+        all_copies = -np.expm1(copies * np.log1p(-share))
+        wrong = all_copies + rounding + 8 * error
         off = 2.002 / share * (float((np.exp(log_bounds) * wrong).sum()) / self.period + left)
         off += self.left_out + _aliases(crowd.empty) / share + _ABSOLUTE
         # A mass of f(Z) is off by a unit for each of its cells, if cuts are moved a little; with a shift, by more.
@@ -578,7 +593,10 @@ def _crowded(
 
 def _mixed(there: Exceeding, gone: Exceeding, absent: float) -> Exceeding:
     """Return the probabilities where the victim is in no sum with this probability."""
-    return Exceeding(*((1 - absent) * one + absent * other for one, other in zip(there, gone, strict=True)))
+    mixed = []
+    for one, other in zip(there, gone, strict=True):
+        mixed.append((1 - absent) * one + absent * other)
+    return Exceeding(*mixed)
 
 
 def _greatest(value: Callable[[float], float], low: float, high: float, parts: int, fine: int) -> tuple[float, float]:
@@ -653,11 +671,15 @@ def _counts(each: Exceeding, epochs: int, *, high: bool) -> NDArray[np.float64]:
     if some <= 0 or none <= 0:
         return np.where(numbers == (0 if some <= 0 else epochs), max(some, none, 0.0) ** epochs, 0.0)
     logs = np.array([math.lgamma(number + 1) for number in range(epochs + 1)])
-    return np.asarray(np.exp(logs[-1] - logs - logs[::-1] + numbers * math.log(some) + numbers[::-1] * math.log(none)))
+    ways = logs[-1] - logs - logs[::-1]
+    logarithms = ways + numbers * math.log(some) + numbers[::-1] * math.log(none)
+    return np.asarray(np.exp(logarithms))
 
 
 def _ratio(first: float, second: float, delta: float) -> float:
     """Return ln((first − δ)/second), rounded down, if that is positive."""
     if first * _DOWN <= delta:
         return 0.0
-    return max(0.0, (math.log(first * _DOWN - delta) - math.log(second * _UP + _TINY)) * (1 - 1e-12) - 1e-12)
+    likely = math.log(first * _DOWN - delta)
+    rare = math.log(second * _UP + _TINY)
+    return max(0.0, (likely - rare) * (1 - 1e-12) - 1e-12)

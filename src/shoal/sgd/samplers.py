@@ -230,7 +230,8 @@ class Permutation(Sampler):
 
     def estimate(self, run: Run, delta: float) -> float:
         """Return roughly what `epsilon` does, in milliseconds."""
-        return min(plain(run, delta).epsilon, *(search.estimate()[0] for search in self._searches(run, delta)))
+        estimates = [search.estimate()[0] for search in self._searches(run, delta)]
+        return min(plain(run, delta).epsilon, *estimates)
 
     def _searches(self, run: Run, delta: float) -> list[Search]:
         return [Search("gaussian-clones", next(_views(run)), run.epochs, delta), *_shown_searches(run, delta)]
@@ -357,7 +358,9 @@ def normal_estimate(run: Run, joining: float, delta: float) -> float:
     added, removed or zeroed, and p²·2·(e^(a²) − e^(−a²)) if it is replaced, a = 1/multiplier.
     """
     square = min(run.multiplier**-2, 600.0)
-    each = 2 * (math.exp(square) - math.exp(-square)) if run.adjacency == "replace" else math.expm1(square)
+    each = math.expm1(square)
+    if run.adjacency == "replace":
+        each = 2 * (math.exp(square) - math.exp(-square))
     separation = joining * math.sqrt(run.steps * run.epochs * each)
     return gaussian_epsilon(1 / separation, delta)
 

@@ -319,13 +319,15 @@ class Clipping:
             if finite.all():  # at once, if only their sum is not
                 weights, _ = self._weights(part, scale)
                 part.totals(torch.where(out, 0, weights).to(own[0].dtype), own)
-                return float(torch.where(out, 0, part.losses).sum()), int((~out).sum())
+                loss = torch.where(out, 0, part.losses).sum()
+                return float(loss), int((~out).sum())
             out |= ~finite
             self._warn(indices[out[: len(indices)].cpu().numpy()])
             kept = torch.nonzero(~out).flatten()
             if not len(kept):
                 return 0.0, 0
-            chosen = torch.where(out, kept[attempt % len(kept)], torch.arange(len(out), device=out.device))
+            own_rows = torch.arange(len(out), device=out.device)
+            chosen = torch.where(out, kept[attempt % len(kept)], own_rows)
             inputs, target = rows_of(tensors, chosen)
             if not attempt:  # zeros first, as a copy may not be finite with the random numbers of another row
                 inputs = tuple(zeroed(value, out) for value in inputs)
@@ -426,7 +428,8 @@ class Clipping:
     def _sum(self, part: Part, signs: Tensor, rows: Tensor, room: list[Tensor] | None = None) -> list[Tensor]:
         """Return the sum of the gradients of some rows with these signs, in the memory of `room` if it is given."""
         sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
-        part.totals(torch.where(rows.to(signs.device), signs, 0.0).to(sums[0].dtype), sums)
+        weights = torch.where(rows.to(signs.device), signs, 0.0)
+        part.totals(weights.to(sums[0].dtype), sums)
         return sums
 
     def _with_others(self, tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generator) -> Part:
@@ -595,7 +598,8 @@ def padded(tensors: tuple[Tensor, ...], expected: int) -> tuple[Tensor, ...]:
     more = public_size(size, expected) - size
     if not more:
         return tensors
-    return tuple(torch.cat((each, each[:1].expand(more, *each.shape[1:]))) for each in tensors)
+    copies = [each[:1].expand(more, *each.shape[1:]) for each in tensors]
+    return tuple(map(torch.cat, zip(tensors, copies, strict=True)))
 
 
 def rows_of(tensors: tuple[Tensor, ...], indices: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -608,7 +612,8 @@ def zeroed(value: Tensor, rows: Tensor) -> Tensor:
     """Return an input with zeros in these rows; whole numbers stay, as zero may not be allowed."""
     if not value.is_floating_point():
         return value
-    return torch.where(rows.to(value.device).view(-1, *(1 for _ in value.shape[1:])), 0, value)
+    ones = [1] * (value.dim() - 1)
+    return torch.where(rows.to(value.device).view(-1, *ones), 0, value)
 
 
 def _fixed_batch_norms(model: nn.Module) -> list[tuple[str, nn.Module]]:

@@ -212,7 +212,9 @@ def _product(gradient: Tensor, value: Tensor) -> Share | Formed:
         return formed_rows("weight", torch.bmm(gradient.transpose(1, 2), value))
     g = gradient.double()
     x = value.double()
-    squares = (torch.bmm(g, g.transpose(1, 2)) * torch.bmm(x, x.transpose(1, 2))).sum((1, 2)).clamp_min(0)
+    gradients = torch.bmm(g, g.transpose(1, 2))
+    values = torch.bmm(x, x.transpose(1, 2))
+    squares = (gradients * values).sum((1, 2)).clamp_min(0)
     return Share(("weight",), squares, _total(gradient, value))
 
 
@@ -309,12 +311,14 @@ def _convolution(module: Any, value: Tensor, gradient: Tensor, wanted: Collectio
     flat = gradient.flatten(2)
     if module.groups > 1:
         patches = _patches(module, value, gradient.shape[2:])
-        split = [each.reshape(len(each), module.groups, -1, each.shape[2]) for each in (flat, patches)]
+        gradients = flat.reshape(len(flat), module.groups, -1, flat.shape[2])
+        values = patches.reshape(len(patches), module.groups, -1, patches.shape[2])
         with as_convolutions(gradient.device):
-            formed = torch.matmul(split[0], split[1].transpose(2, 3))
+            formed = torch.matmul(gradients, values.transpose(2, 3))
         yield formed_rows("weight", formed.reshape(len(value), *module.weight.shape))
     elif not takes(gradient):
-        yield _product(flat.transpose(1, 2), _patches(module, value, gradient.shape[2:]).transpose(1, 2))
+        patches = _patches(module, value, gradient.shape[2:])
+        yield _product(flat.transpose(1, 2), patches.transpose(1, 2))
     elif _is_formed(flat.shape[2], len(module.weight), module.weight[0].numel()):
         yield formed_rows("weight", _formed_convolution(module, value, gradient))
     else:

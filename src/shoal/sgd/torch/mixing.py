@@ -80,7 +80,8 @@ def _made_up(tensor: Tensor, copies: Tensor, generator: torch.Generator, *, targ
         return least + (most - least) * torch.rand(tensor.shape, generator=generator).to(tensor)
     scale = finite.abs().max()
     noise = _normal(tensor, generator)
-    return torch.where(torch.isfinite(copies), copies, torch.zeros_like(copies)) + noise * (scale if scale > 0 else 1)
+    whole = torch.where(torch.isfinite(copies), copies, torch.zeros_like(copies))
+    return whole + noise * (scale if scale > 0 else 1)
 
 
 def _normal(tensor: Tensor, generator: torch.Generator) -> Tensor:
@@ -96,7 +97,8 @@ def same_rows(first: Tensor, second: Tensor, kept: Tensor) -> bool:
     where = kept.to(first.device).view(-1, *(1 for _ in first.shape[1:]))
     before, after = (torch.where(where, each.detach(), 0) for each in (first, second))
     # Nothing but the answer is waited for.
-    least = torch.where(torch.isfinite(before), before.abs(), 0).max().mul(_ABSOLUTE).clamp_min(1e-30)
+    largest = torch.where(torch.isfinite(before), before.abs(), 0).max()
+    least = largest.mul(_ABSOLUTE).clamp_min(1e-30)
     close = torch.isfinite(after) & ((before - after).abs() <= least + _RELATIVE * after.abs())
     return bool((close | (before == after) | (before.isnan() & after.isnan())).all())
 
@@ -105,7 +107,8 @@ def same_sums(first: list[Tensor], second: list[Tensor], squares: Tensor, kept: 
     """Tell whether two sums of the gradients of kept rows are the same, but for rounding next to all of their norms."""
     lengths = torch._foreach_norm(torch._foreach_sub(first, second))
     whole = torch.where(kept.to(squares.device), squares, 0).sum().sqrt()
-    apart, norm = torch.stack((torch.stack(list(lengths)).norm().to(whole.dtype), whole)).tolist()
+    between = torch.stack(list(lengths)).norm().to(whole.dtype)
+    apart, norm = torch.stack((between, whole)).tolist()
     return not apart > _RELATIVE * math.sqrt(len(squares)) * norm  # what is not finite is refused elsewhere
 
 

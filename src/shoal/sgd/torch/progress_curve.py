@@ -88,7 +88,8 @@ def _draw_losses(
 
 
 def _draw_epsilons(axes: Any, account: Account, end: int) -> None:
-    marks = np.unique(np.linspace(1, end, min(end, _MOST_STEPS)).round().astype(int)).tolist()
+    spaced = np.linspace(1, end, min(end, _MOST_STEPS)).round()
+    marks = np.unique(spaced.astype(int)).tolist()
     epochs = sorted({*marks, end, *([account.epochs] if account.epochs else [])})
     epsilons = list(progress(map(account.spent, epochs), total=len(epochs), label="ε of epochs"))
     begun = epochs.index(account.epochs) + 1 if account.epochs else 0
