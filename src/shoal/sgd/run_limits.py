@@ -418,8 +418,8 @@ class _Statistic:
         one_world, other_world = (np.fft.irfft(spectrum, self.period) for spectrum in spectra)
         # Of the power of the transforms, of products and sums, and of the inverse transform: over the bound of a node.
         rounding = 64 * UNIT * (crowd.batches * (4 + len(self.counts)) + len(turns))
-        share = np.minimum(2 * error / bounds, 0.9)
-        all_copies = -np.expm1(copies * np.log1p(-share))
+        each_copy = np.minimum(2 * error / bounds, 0.9)
+        all_copies = -np.expm1(copies * np.log1p(-each_copy))
         wrong = all_copies + rounding + 8 * error
         off = 2.002 / share * (float((np.exp(log_bounds) * wrong).sum()) / self.period + left)
         off += self.left_out + _aliases(crowd.empty) / share + _ABSOLUTE
