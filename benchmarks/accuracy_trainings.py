@@ -104,9 +104,12 @@ def train(
         Of the first weights, and in this study of sampling and noise.
     """
     import torch
+    from torch import nn
     from torch.utils.data import TensorDataset
 
     from shoal.mechanisms.coins import Simulation
+    from shoal.sgd import Run
+    from shoal.sgd.torch import make_private
 
     torch.manual_seed(seed)
     examples, model = task(data), _model(data)
@@ -119,8 +122,16 @@ def train(
         _without_noise(model, optimizer, dataset, examples)
     else:
         coins = Simulation(seed=seed)
-        setting = {"sampling": trainer, "noise_multiplier": noise_multiplier, "simulation": coins}
-        _by_shoal(model, optimizer, dataset, examples, **setting)
+        run = Run(
+            examples=len(dataset),
+            batch_size=examples.batch_size,
+            noise_multiplier=noise_multiplier,
+            epochs=examples.epochs,
+            adjacency="zero-out",
+            sampling=trainer,
+        )
+        loss = nn.CrossEntropyLoss()
+        make_private(model, optimizer, dataset, run, loss=loss, delta=examples.delta, simulation=coins).fit()
     with torch.no_grad():
         guessed = model(torch.from_numpy(examples.test_rows)).argmax(1).numpy()
     return float((guessed == examples.test_labels).mean()), printed
@@ -162,24 +173,6 @@ def _by_opacus(model: Any, optimizer: Any, data: Any, examples: Task, noise_mult
             loss(wrapped(rows), labels).backward()
             stepping.step()
     return float(engine.get_epsilon(examples.delta))
-
-
-def _by_shoal(model: Any, optimizer: Any, dataset: Any, examples: Task, **setting: Any) -> None:
-    from torch import nn
-
-    from shoal.sgd.torch import make_private
-
-    make_private(
-        model,
-        optimizer,
-        dataset,
-        loss=nn.CrossEntropyLoss(),
-        batch_size=examples.batch_size,
-        delta=examples.delta,
-        epochs=examples.epochs,
-        adjacency="zero-out",
-        **setting,
-    ).fit()
 
 
 def main() -> None:

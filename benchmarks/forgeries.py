@@ -47,7 +47,7 @@ def certificates() -> tuple[str, ...]:
         shoal.amplify(shoal.SplitAndMix(epsilon=1, honest=50, people=60, messages=15, steps=4), reports=50).certify(
             delta=1e-6
         ),
-        guarantee(Run(examples=1000, noise_multiplier=3, sampling="fixed-order"), delta=1e-5).certify(),
+        guarantee(Run(examples=1000, noise_multiplier=3, sampling="fixed-order"), delta=1e-5).certify(delta=1e-5),
     )
     return tuple(proof.to_json() for proof in proofs)
 

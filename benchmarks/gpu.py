@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
 
+from shoal.sgd import Run
 from shoal.sgd.gradient_noise import new_key
 from shoal.sgd.torch import make_private
 from shoal.sgd.torch.step_noise import StepNoise
@@ -213,15 +214,14 @@ def _shoal(
     case: _Case, context: Callable[[], AbstractContextManager[Any]] = nullcontext, sampling: str = "permutation"
 ) -> Step:
     model = case.model().cuda()
+    data = TensorDataset(*_data(case))
     training = make_private(
         model,
         _sgd(model),
-        TensorDataset(*_data(case)),
+        data,
+        # Batches of one size, as the others have, or of sizes that vary.
+        Run(examples=len(data), batch_size=case.batch, noise_multiplier=1.0, sampling=sampling),
         loss=nn.CrossEntropyLoss(),
-        batch_size=case.batch,
-        noise_multiplier=1.0,
-        clip_norm=1.0,
-        sampling=sampling,  # batches of one size, as the others have, or of sizes that vary
     )
     assert training.route == "book-keeping"
 

@@ -94,6 +94,7 @@ def _network(features: Any, labels: Any) -> Turn:
     from torch import nn
     from torch.utils.data import TensorDataset
 
+    from shoal.sgd import Run
     from shoal.sgd.torch import make_private
 
     model = _model("network")
@@ -101,10 +102,8 @@ def _network(features: Any, labels: Any) -> Turn:
         model,
         _sgd(model),
         TensorDataset(features, labels),
+        Run(examples=len(features), batch_size=_BATCH, noise_multiplier=1.0, sampling="allocation"),
         loss=nn.CrossEntropyLoss(),
-        batch_size=_BATCH,
-        noise_multiplier=1.0,
-        clip_norm=1.0,
     )
 
     def turn() -> None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
 
+from shoal.sgd import Run, calibrate
 from shoal.sgd.torch import Training, make_private
 
 __all__ = ["LowRank", "add_adapters", "finetune", "load", "reviews", "tiny"]
@@ -121,9 +122,7 @@ def finetune(
     model: nn.Module,
     tokens: Callable[[list[str]], dict[str, Tensor]],
     *,
-    texts: int = 4000,
-    epsilon: float | None = 3.0,
-    epochs: int = 5,
+    run: Run,
     rate: float = 0.02,
     head: str = "classifier",
     **settings: Any,
@@ -136,10 +135,8 @@ def finetune(
         Of transformers, for sequence classification.
     tokens : callable
         Makes texts into tensors.
-    texts : int
-        How many texts it is trained on.
-    epsilon, epochs : float, int
-        What may be spent, and in how many epochs.
+    run : Run
+        How many texts it is trained on, in how many epochs, and with how much noise.
     rate : float
         The learning rate.
     head : str
@@ -156,12 +153,10 @@ def finetune(
     return make_private(
         model,
         torch.optim.AdamW(trained, lr=rate),
-        examples(texts, seed=1),
+        examples(run.examples, seed=1),
+        run,
         loss=per_text,
-        batch_size=256,
         virtual_batch_size=64,
-        epsilon=epsilon,
-        epochs=epochs,
         validation=examples(500, seed=2),
         **settings,
     ).fit(after_epoch=_tell)
@@ -183,7 +178,8 @@ def main() -> None:
     torch.manual_seed(1)
     model, tokens = load(options.model) if options.model else tiny()
     rate = options.rate or (0.001 if options.model else 0.02)
-    training = finetune(model, tokens, epsilon=options.epsilon, epochs=options.epochs, rate=rate)
+    run = Run(examples=4000, batch_size=256, epochs=options.epochs, sampling="allocation")
+    training = finetune(model, tokens, run=calibrate(run, epsilon=options.epsilon, delta=1e-6), rate=rate)
     trained = sum(each.numel() for each in model.parameters() if each.requires_grad)
     print(f"{trained:,} of {sum(each.numel() for each in model.parameters()):,} parameters, by {training.route}")
     print(training.guarantee())

@@ -16,7 +16,8 @@ _SOURCE = _ROOT / "src" / "shoal"
 _MOST_FILES = 8
 _MOST_WITH_A_RANDOMIZER = 14
 _MOST_WITH_ROUNDS = 15
-_MOST_OF_A_TRAINING, _MOST_WITH_ANOTHER_EPSILON = 17, 31
+_MOST_OF_A_TRAINING = 16
+_MOST_OF_A_CALIBRATION = 19
 
 
 def _ask_default() -> None:
@@ -94,25 +95,31 @@ def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
 
 
 @pytest.mark.slow
-def test_a_private_training_is_a_short_walk_and_its_noise_is_chosen_once() -> None:
+def test_a_private_training_is_a_short_walk_and_so_is_the_choice_of_its_noise() -> None:
     torch = pytest.importorskip("torch")
+    from shoal import sgd
     from shoal.sgd.torch import make_private
 
     points = torch.linspace(-1, 1, 400).reshape(400, 1)
     data = torch.utils.data.TensorDataset(points, (points[:, 0] > 0).long())
+    run = sgd.Run(examples=400, batch_size=50, epochs=2, sampling="allocation")
+    targets = [1.2, 1.1, 1.0]
+    chosen: list[sgd.Run] = []
 
-    def train(epsilon: float) -> None:
+    def calibrate() -> None:  # to another ε each time, which is another noise
+        chosen.append(sgd.calibrate(run, epsilon=targets.pop(), delta=1e-6))
+
+    def train() -> None:
         model = torch.nn.Linear(1, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        make_private(model, optimizer, data, loss=torch.nn.CrossEntropyLoss(), batch_size=50, epsilon=epsilon, epochs=2)
+        make_private(model, optimizer, data, chosen.pop(), loss=torch.nn.CrossEntropyLoss())
 
-    files, _ = walked(lambda: train(1.0))
+    files, _ = walked(calibrate)
+    assert files[0] == "sgd/guarantees.py"
+    assert len(files) <= _MOST_OF_A_CALIBRATION, files
+    files, _ = walked(train)
     assert files[0] == "sgd/torch/make_private.py"
     assert len(files) <= _MOST_OF_A_TRAINING, files
-    # Another ε is another noise, which the accountant of the run has to find.
-    others = [1.2, 1.1]
-    files, _ = walked(lambda: train(others.pop()))
-    assert len(files) <= _MOST_WITH_ANOTHER_EPSILON, files
 
 
 def test_the_walk_goes_downward() -> None:

@@ -37,20 +37,13 @@ def network():
 # %%
 # One call
 # --------
-# ``make_private`` takes what Opacus's does, in the same order. It draws the batches, clips the gradient of every example and adds noise from a cipher; the noise is chosen for the ε that you ask for.
+# ``make_private`` takes model, optimizer and data in the order of Opacus, and a ``Run``, for which ``calibrate`` chooses the noise. It draws the batches, clips the gradient of every example and adds noise from a cipher.
 
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-training = make_private(
-    model,
-    optimizer,
-    dataset,
-    loss=nn.CrossEntropyLoss(),
-    batch_size=64,
-    epsilon=1,
-    delta=1e-6,
-    epochs=1,
-)
+run = sgd.Run(examples=len(dataset), batch_size=64, sampling="allocation")
+run = sgd.calibrate(run, epsilon=1, delta=1e-6)
+training = make_private(model, optimizer, dataset, run, loss=nn.CrossEntropyLoss())
 training.fit()
 accuracy = (model(features).argmax(dim=1) == labels).float().mean()
 print(training.guarantee())
@@ -59,7 +52,7 @@ print(f"noise {training.guarantee().run.noise_multiplier:.3f}, accuracy {accurac
 # %%
 # How the batches are drawn decides ε
 # -----------------------------------
-# By default every example joins one random step of each epoch: *allocation*. A loader with ``shuffle=True`` cuts a permutation into batches, which sounds like the same, and is not:
+# In this run every example joined one random step of each epoch: *allocation*. A loader with ``shuffle=True`` cuts a permutation into batches, which sounds like the same, and is not:
 
 run = sgd.Run(examples=6_016, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
 for guarantee in sgd.compare_samplers(run, delta=1e-6):

@@ -12,7 +12,9 @@ from torch.utils.data import TensorDataset  # noqa: E402
 
 from examples.finetune import add_adapters, finetune, load, per_text, reviews, tiny  # noqa: E402
 from shoal.mechanisms.coins import Simulation  # noqa: E402
+from shoal.sgd import Run  # noqa: E402
 from shoal.sgd.torch import make_private  # noqa: E402
+from tests.sgd.torch_tests.models import clipped_loop  # noqa: E402
 
 NEEDED = "transformers is not installed; python -m pip install transformers"
 
@@ -48,18 +50,13 @@ def examples(tokens: Any, count: int = 40) -> TensorDataset:
 def check_sums(model: nn.Module, data: TensorDataset, trained: list[nn.Parameter]) -> None:
     """Compare a sum of clipped gradients with a loop over texts, and make a step that leaves the rest as it was."""
     optimizer = torch.optim.AdamW(trained, lr=0.01)
-    settings: dict[str, Any] = {"loss": per_text, "noise_multiplier": 1.0, "clip_norm": 0.5, "virtual_batch_size": 3}
-    run = make_private(model, optimizer, data, batch_size=8, simulation=Simulation(seed=7), **settings)
+    described = Run(examples=len(data), batch_size=8, noise_multiplier=1.0, clip_norm=0.5, sampling="allocation")
+    settings: dict[str, Any] = {"loss": per_text, "virtual_batch_size": 3, "simulation": Simulation(seed=7)}
+    run = make_private(model, optimizer, data, described, **settings)
     assert run.route == "book-keeping"
     batch = next(run.batches())
     sums, _ = run._clipping.total(batch)
-    expected = [torch.zeros_like(each) for each in trained]
-    for index in batch.indices.tolist():
-        *inputs, target = (tensor[[index]] for tensor in data.tensors)
-        parts = torch.autograd.grad(per_text(model(*inputs), target).sum(), trained)
-        norm = float(torch.cat([part.reshape(-1) for part in parts]).norm())
-        for total, part in zip(expected, parts, strict=True):
-            total.add_(part, alpha=min(1.0, 0.5 / norm))
+    expected = clipped_loop(model, per_text, batch.inputs, batch.target, 0.5)
     for total, right in zip(sums, expected, strict=True):
         assert torch.allclose(total, right, atol=1e-5)
     frozen = {name: each.clone() for name, each in model.named_parameters() if not each.requires_grad}
@@ -111,8 +108,10 @@ def test_fine_tuning_learns(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers", reason=NEEDED)
     torch.manual_seed(1)
     model, tokens = tiny()
-    settings: dict[str, Any] = {"noise_multiplier": 0.8, "adjacency": "zero-out", "simulation": Simulation(seed=7)}
-    run = finetune(model, tokens, epsilon=None, **settings)
+    described = Run(
+        examples=4000, batch_size=256, epochs=5, noise_multiplier=0.8, adjacency="zero-out", sampling="allocation"
+    )
+    run = finetune(model, tokens, run=described, simulation=Simulation(seed=7))
     assert run.epochs == 5 and run.epsilon > 0
     losses = [loss for _, loss in run.validation_losses]
     assert losses[-1] < 0.55 and losses[-1] < losses[0]

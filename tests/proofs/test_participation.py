@@ -49,7 +49,7 @@ _CLAIM = ParticipationClaim("poisson", 235, 8, 1875, 2.0, 1, "replace", 0.0)
 def test_runs_are_proved_and_less_is_not(run: Run) -> None:
     result = guarantee(run, delta=1e-6)
     assert result.bound == run.sampling
-    certificate = result.certify()
+    certificate = result.certify(delta=result.delta)
     assert certificate.printed_epsilon == result.epsilon <= certificate.epsilon <= result.epsilon * (1 + 1e-3)
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
     smaller = replace(certificate, epsilon=0.98 * result.epsilon, printed_epsilon=0.0)

@@ -39,7 +39,7 @@ def test_the_plain_bound_is_that_of_floating_point(epochs: int, adjacency: str, 
         releases=releases, sampling="fixed-order",
     )  # fmt: skip
     result = guarantee(run, delta=1e-5)
-    certificate = result.certify()
+    certificate = result.certify(delta=result.delta)
     assert result.epsilon <= certificate.epsilon <= result.epsilon * (1 + 1e-9)
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
     smaller = replace(certificate, epsilon=result.epsilon * (1 - 1e-6), printed_epsilon=result.epsilon * (1 - 1e-6))
@@ -66,7 +66,7 @@ def test_the_plain_bound_is_that_of_floating_point(epochs: int, adjacency: str, 
 def test_theorem_g_is_proved_for_examples_and_for_representatives(run: Run) -> None:
     result = guarantee(run, delta=1e-6)
     assert result.bound == ("gaussian-clones" if run.batch_size == 1 else "representatives")
-    certificate = result.certify()
+    certificate = result.certify(delta=result.delta)
     assert certificate.printed_epsilon == result.epsilon
     assert certificate.epsilon <= result.epsilon * (1 + 1e-3)
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
@@ -106,7 +106,7 @@ def test_a_sampler_of_ones_own_says_why_not() -> None:
     run = replace(result.run)
     object.__setattr__(run, "sampling", "mine")
     with pytest.raises((shoal.errors.NoPairError, shoal.ParameterError)):
-        replace(result, run=run).certify()
+        replace(result, run=run).certify(delta=result.delta)
 
 
 def test_the_clones_of_a_gaussian_have_the_mean_of_the_theorem() -> None:

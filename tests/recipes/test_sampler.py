@@ -115,6 +115,7 @@ def test_it_trains_in_torch() -> None:
     torch = pytest.importorskip("torch")
     from shoal.sgd.torch import make_private
 
+    run = sgd.Run(examples=203, batch_size=20, noise_multiplier=40, sampling="round-robin")
     rows, labels = problem()
     data = torch.utils.data.TensorDataset(torch.tensor(rows, dtype=torch.float32), torch.tensor(labels).long())
     model = torch.nn.Linear(3, 2)
@@ -122,10 +123,8 @@ def test_it_trains_in_torch() -> None:
         model,
         torch.optim.SGD(model.parameters(), lr=0.1),
         data,
+        run,
         loss=torch.nn.CrossEntropyLoss(),
-        batch_size=20,
-        noise_multiplier=40,
-        sampling="round-robin",
     )
     steps = []
     for batch in training.batches():

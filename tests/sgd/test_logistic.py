@@ -251,15 +251,16 @@ def test_what_is_returned_is_guaranteed() -> None:
         fields["batch_size"], delta = min(fields["batch_size"], 400), fields.pop("delta", 1e-6)
         fields.setdefault("sampling", "permutation" if fields["noise"] == "example" else "allocation")
         run = Run(**{"examples": 400, "noise_multiplier": 0.5, "releases": "sums", **fields})
-        assert made.guarantee_ == guarantee(run, delta=delta)
-        assert made.guarantee_.run.epochs == made.n_iter_
+        assert (made._account.run, made._account.delta) == (run, delta)
+        assert run.epochs == made.n_iter_
+    assert made.guarantee_ == guarantee(run, delta=1e-6)
 
 
 @pytest.mark.slow
 def test_noise_is_calibrated_to_epsilon() -> None:
     points, labels = problem()
     for noise in ("batch", "example"):
-        made = private(noise_multiplier=None, epsilon=2.0, epochs=3, noise=noise).fit(points, labels)
+        made = private(noise_multiplier=None, epsilon=2.0, noise=noise).fit(points, labels)
         assert 1.99 < made.guarantee_.epsilon <= 2
         assert made.guarantee_.run.noise_multiplier == made.noise_multiplier_
         assert made.get_params()["noise_multiplier"] is None

@@ -155,7 +155,7 @@ def test_empty_slots_hide_an_example() -> None:
 @pytest.mark.slow
 def test_never_above_a_guarantee() -> None:
     chosen = random.Random(5)
-    for _ in range(amount(15, 60)):
+    for _ in range(amount(10, 60)):
         examples = chosen.choice([2, 3, 10, 100, 1000, 20_000, 10**6])
         fields: dict[str, Any] = {
             "examples": examples,

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from cyclopts import Parameter
 from numpy.typing import NDArray
 from rich.text import Text
 
@@ -18,20 +17,8 @@ from shoal.sgd.account import Account
 from shoal.sgd.bounds import plain
 from shoal.sgd.guarantees import FINEST, LABELS, Guarantee
 from shoal.sgd.run import Run
-from shoal.sgd.sampler import SAMPLERS
 
-__all__ = ["Sampling", "check_drawing", "print_run", "print_training", "training_curve"]
-
-Sampling = Annotated[
-    str | None,
-    Parameter(
-        metavar="NAME",
-        help="how the steps of an epoch are drawn (subsampling): "
-        + "; ".join(f"{sampler.name}, {sampler.description}" for sampler in SAMPLERS.values())
-        + ".",
-    ),
-]
-
+__all__ = ["check_drawing", "print_run", "print_training", "training_curve"]
 
 _MOST_CLASSES = 12
 _NOTHING = "nothing is said of this run"

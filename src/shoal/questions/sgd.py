@@ -143,4 +143,4 @@ def sgd(
         as_if = poisson_comparison(run, delta=delta)
         known_there = None if math.isnan(as_if.poisson_epsilon) else as_if.poisson_epsilon
         facts["poisson"] = {"epsilon": known_there, "least": as_if.least, "valid": False, "why": _WHY_NOT}
-    return Answer(facts, result, result.certify)
+    return Answer(facts, result, lambda: result.certify(delta=delta))

@@ -183,7 +183,7 @@ def training_review(guarantee: Guarantee, *, title: str) -> Review:
     title : str
         What is trained.
     """
-    certificate, why = certified(guarantee.certify)
+    certificate, why = certified(lambda: guarantee.certify(delta=guarantee.delta))
     epsilon = f"ε = {rounded_up(guarantee.epsilon)} at δ = {exactly(guarantee.delta)}"
     rows = [(each.text, "", _run_otherwise(each, guarantee)) for each in guarantee.assumptions]
     success = lambda alarms: attack_bound(guarantee.epsilon, guarantee.delta, alarms)  # noqa: E731

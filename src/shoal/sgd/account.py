@@ -8,7 +8,6 @@ section 9). Shuffling is not counted there.
 """
 
 import math
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,8 +26,6 @@ from shoal.sgd.sampler import Sampler
 __all__ = ["Account", "Filter", "ProgressLabel"]
 
 _MOST_EPOCHS = 10**6
-_SHARE = 0.1
-"""Of the time, for computing ε on the way."""
 _UP = 1 + slack(32)
 
 
@@ -51,8 +48,6 @@ class Account:
         How many have begun.
     budget : float, optional
         ε that may be spent in all; further epochs are refused.
-    most : int, optional
-        The number of epochs that the budget covers, where it is known; it is computed if it is None.
 
     Examples
     --------
@@ -73,16 +68,14 @@ class Account:
     7
     """
 
-    def __init__(
-        self, run: Run, *, delta: float, epochs: int = 0, budget: float | None = None, most: int | None = None
-    ) -> None:
+    def __init__(self, run: Run, *, delta: float, epochs: int = 0, budget: float | None = None) -> None:
         run.multiplier  # noqa: B018  (without noise there is nothing to account for)
         self.run = run
         self.delta = probability(delta=delta)
         self.epochs = whole(epochs=epochs, least=0)
         self.budget = None if budget is None else positive(budget=budget)
         self._spent: dict[int, float] = {}
-        self.most = None if self.budget is None else most or self._most(self.budget)
+        self.most = None if self.budget is None else self._most(self.budget)
         self._check_most()
         if self.delta < FINEST:
             warnings.warn(
@@ -100,18 +93,15 @@ class Account:
                 f"one epoch has ε = {rounded_up(self._fixed(1), 4)} at δ = {self.delta:g}, more than the budget of "
                 f"{budget:g}; use more noise"
             )
-        low, high = 1, 2
+        low = 1
+        high = 2
         while high <= _MOST_EPOCHS and self._estimated(high) <= budget:
-            low, high = high, 2 * high
+            low = high
+            high = 2 * high
         low = bisect_count(lambda epochs: self._estimated(epochs) <= budget, unsafe=high, good=low)
         while low > 1 and self._fixed(low) > budget:
             low = max(1, low - max(1, low // 64))
         return low
-
-    def limit(self, budget: float | None, most: int | None) -> None:
-        """Take a budget and the number of epochs that it covers; raise `BudgetError` if more have begun."""
-        self.budget, self.most = budget, most
-        self._check_most()
 
     def _check_most(self) -> None:
         """Refuse what no account can have come to: more epochs than the budget covers."""
@@ -129,7 +119,7 @@ class Account:
             raise BudgetError(
                 f"{epochs:,} epochs were asked for, which would have ε = {rounded_up(self._estimated(epochs), 3)} at "
                 f"δ = {self.delta:g}, and ε = {self.budget:g} covers {self.most:,} with this noise. Begin another "
-                f"training, with epochs={epochs} and epsilon=, whose noise is chosen for them, or with a larger "
+                f"training, with a run of epochs={epochs} whose noise `calibrate` chooses for them, or with a larger "
                 "budget="
             )
         self.run = replace(self.run, epochs=max(self.run.epochs, epochs))
@@ -200,13 +190,18 @@ class Account:
     def from_dict(cls, fields: dict[str, Any]) -> "Account":
         """Return the account that was written down."""
         account = cls(Run.from_dict(fields["run"]), delta=fields["delta"], epochs=fields["epochs"])
-        budget, most = fields.get("budget"), fields.get("most")
+        budget = fields.get("budget")
+        most = fields.get("most")
         if budget is None and most is None:
             return account
-        limit, covered = positive(budget=budget), whole(most_epochs=most)  # the number that was fixed then
+        # the number that was fixed then
+        limit = positive(budget=budget)
+        covered = whole(most_epochs=most)
         if account._fixed(covered) > limit * (1 + 1e-9):
             raise BudgetError(f"{covered:,} epochs cost more than the budget of ε = {limit:g}; do not edit it")
-        account.limit(limit, covered)
+        account.budget = limit
+        account.most = covered
+        account._check_most()
         return account
 
     def __repr__(self) -> str:
@@ -218,54 +213,26 @@ class Account:
 class ProgressLabel:
     """A text that is composed when it is looked at: on a bar, which few trainings last long enough to show.
 
-    Parameters
-    ----------
-    account : Account
-        The accountant of the training.
-    losses : sequence of tuple
-        It grows; the loss is the last entry of the last tuple.
-
-    Examples
-    --------
-    >>> from shoal.sgd.run import Run
-    >>> account, losses = Account(Run(examples=1, noise_multiplier=4), delta=1e-6), []
-    >>> label = ProgressLabel(account, losses)
-    >>> str(label)
-    'training'
-    >>> account.charge()
-    >>> losses.append((0, 0.6931))
-    >>> str(label)
-    'training, epoch 1 of 1: ε = 2.26 (epochs fixed beforehand), loss 0.6931 (not private)'
+    The last entry of the last of `losses` is the loss. All epochs are planned, so ε is computed once.
     """
 
     def __init__(self, account: Account, losses: Sequence[tuple[float, ...]]) -> None:
-        self._account, self._losses = account, losses
-        self._start, self._cost = time.monotonic(), 0.0
-        self._known = (0, 0.0)
+        self._account = account
+        self._losses = losses
 
     def __str__(self) -> str:
         """Return the text of this moment."""
         account = self._account
         if not account.epochs:
             return "training"
-        covered, epsilon = self._latest()
-        notes = [f"epoch {covered}"] if covered < account.epochs else []
-        if account.epochs < covered:
-            notes.append(f"up to {covered:,} epochs")
+        planned = max(account.run.epochs, account.epochs)
+        note = ""
+        if account.epochs < account.covered:
+            note = f" (up to {account.covered:,} epochs)"
         elif account.most is None:
-            notes.append("epochs fixed beforehand")
-        note = f" ({'; '.join(notes)})" if notes else ""
+            note = " (epochs fixed beforehand)"
         loss = f", loss {self._losses[-1][-1]:.4f} (not private)" if self._losses else ""
-        of = max(account.run.epochs, account.epochs)
-        return f"training, epoch {account.epochs} of {of}: ε = {rounded_up(epsilon, 3)}{note}{loss}"
-
-    def _latest(self) -> tuple[int, float]:
-        """Return a number of epochs and their ε: of all that it covers, unless that would hold up the training."""
-        account, now = self._account, time.monotonic()
-        if self._known[0] != account.covered and self._cost <= _SHARE * (now - self._start):
-            self._known = account.covered, account.epsilon
-            self._cost += time.monotonic() - now
-        return self._known
+        return f"training, epoch {account.epochs} of {planned}: ε = {rounded_up(account.epsilon, 3)}{note}{loss}"
 
 
 class Filter:
@@ -292,7 +259,8 @@ class Filter:
     """
 
     def __init__(self, *, epsilon: float, delta: float, adjacency: str = "replace") -> None:
-        self.epsilon, self.delta = positive(epsilon=epsilon), probability(delta=delta)
+        self.epsilon = positive(epsilon=epsilon)
+        self.delta = probability(delta=delta)
         self.adjacency = known(("replace", "zero-out"), adjacency=adjacency)
         self._most = _greatest_separation(self.epsilon, self.delta) ** 2 / _UP
         self._spent = 0.0

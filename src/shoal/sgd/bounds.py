@@ -37,7 +37,9 @@ __all__ = [
     "TrainingBound",
     "allocation",
     "bounds",
+    "directions",
     "kept_allocation",
+    "largest_epsilon",
     "plain",
     "poisson",
 ]
@@ -68,16 +70,9 @@ _NOBODY = GaussianClonesProfile(1, 1.0, 1.0, 0.0, 0.0)
 class Elements(NamedTuple):
     """What an epoch shuffles.
 
-    Attributes
-    ----------
-    kind : str
-        "examples", "representatives" or "batches".
-    number : int
-        How many.
-    far : float
-        How far two elements may be apart, in standard deviations of their noise.
-    above, below, around : float
-        How far the victim's two elements, and any other one, may be from a point between the two.
+    Their `kind` is "examples", "representatives" or "batches". In standard deviations of their
+    noise, two are at most `far` apart; the victim's two are `above` and `below` a point between
+    them, and any other is at most `around` from it.
     """
 
     kind: str
@@ -136,16 +131,8 @@ class Bound(NamedTuple):
 class Charged(NamedTuple):
     """What Theorem G gives at one ln q: δ of an epoch is factor·(that of the profile) + fixed.
 
-    Attributes
-    ----------
-    profile : GaussianClonesProfile
-        The δ(ε) of the shuffled elements.
-    fixed : float
-        What an epoch is charged next to the profile.
-    local_delta : float
-        The δ₀ of an element, whose ε₀ is ln q.
-    factor : float
-        What the profile's δ is multiplied by.
+    `fixed` is what an epoch is charged next to the profile; `local_delta` is the δ₀ of an
+    element, whose ε₀ is ln q.
     """
 
     profile: GaussianClonesProfile
@@ -191,16 +178,7 @@ class Charged(NamedTuple):
 class Search:
     """The search for the q at which Theorem G, or R, has the least ε: every q gives a true bound.
 
-    Attributes
-    ----------
-    name : str
-        "gaussian-clones", or "representatives" for elements that are some slots of every batch.
-    elements : Elements
-        What is shuffled.
-    epochs : int
-        How often.
-    delta : float
-        δ of all epochs together.
+    `delta` is δ of all epochs together.
     """
 
     name: str
@@ -296,65 +274,43 @@ def plain(run: Run, delta: float) -> Bound:
 
 
 def allocation(run: Run, delta: float) -> Bound:
-    """Return what holds if every example joins one uniformly random step of each epoch, whatever the others do.
-
-    Parameters
-    ----------
-    run : Run
-        What is done: `steps`, `epochs`, the noise on a sum and the adjacency count.
-    delta : float
-        δ of all epochs together.
-    """
-    unit, blocks = _UP / run.sum_multiplier, Counter(run.blocks)
+    """Return what holds if every example joins one uniformly random step of each epoch, whatever the others do."""
+    unit = _UP / run.sum_multiplier
+    blocks = Counter(run.blocks)
 
     def rounds(direction: str) -> list[Round]:
         return [
             Round(Allocation(unit, direction, steps), FARTHEST, count * run.epochs) for steps, count in blocks.items()
         ]
 
-    return Bound(_largest((rounds(each) for each in _directions(run)), delta), "allocation")
+    return Bound(largest_epsilon((rounds(each) for each in directions(run.adjacency)), delta), "allocation")
 
 
 def kept_allocation(run: Run, delta: float) -> Bound:
-    """Return what holds if every example joins one uniformly random step, the same in every epoch.
-
-    Parameters
-    ----------
-    run : Run
-        What is done: `steps`, `epochs`, the noise on a sum and the adjacency count.
-    delta : float
-        δ of all epochs together.
-    """
+    """Return what holds if every example joins one uniformly random step, the same in every epoch."""
     unit = _UP * math.sqrt(run.epochs) / run.sum_multiplier
-    rounds = ([Round(Allocation(unit, each, run.steps), FARTHEST, 1)] for each in _directions(run))
-    return Bound(_largest(rounds, delta), "kept-allocation")
+    rounds = ([Round(Allocation(unit, each, run.steps), FARTHEST, 1)] for each in directions(run.adjacency))
+    return Bound(largest_epsilon(rounds, delta), "kept-allocation")
 
 
 def poisson(run: Run, delta: float) -> Bound:
-    """Return what holds if every example joins every step by a coin of its own, of probability `run.rate`.
-
-    Parameters
-    ----------
-    run : Run
-        What is done: `rate`, `steps`, `epochs`, the noise on a sum and the adjacency count.
-    delta : float
-        δ of all steps together.
-    """
+    """Return what holds if every example joins every step by a coin of its own, of probability `run.rate`."""
     rate = min(1.0, float(run.rate) * _UP)
-    unit, times = _UP / run.sum_multiplier, run.steps * run.epochs
-    rounds = ([Round(PoissonStep(unit, each, rate), FARTHEST, times)] for each in _directions(run))
-    return Bound(_largest(rounds, delta), "poisson")
+    unit = _UP / run.sum_multiplier
+    times = run.steps * run.epochs
+    rounds = ([Round(PoissonStep(unit, each, rate), FARTHEST, times)] for each in directions(run.adjacency))
+    return Bound(largest_epsilon(rounds, delta), "poisson")
 
 
-def _directions(run: Run) -> tuple[str, ...]:
+def directions(adjacency: str) -> tuple[str, ...]:
     """Return the directions that count: each is a pair of its own, and composed by itself."""
-    return ("replace",) if run.adjacency == "replace" else ("remove", "add")
+    return ("replace",) if adjacency == "replace" else ("remove", "add")
 
 
-def _largest(directions: Iterable[list[Round]], delta: float) -> float:
+def largest_epsilon(rounds_of: Iterable[list[Round]], delta: float) -> float:
     """Return the ε of independent rounds that holds in every direction; infinity where one has too little noise."""
     epsilon = 0.0
-    for rounds in directions:
+    for rounds in rounds_of:
         (profile, _, times), *others = rounds
         try:
             if times > 1 or others:
@@ -368,9 +324,11 @@ def _largest(directions: Iterable[list[Round]], delta: float) -> float:
 
 def _stray(elements: Elements, log_ratio: float) -> float:
     """Return κ: how often the victim reports what some other element hardly ever does, rounded up."""
-    nearest, around = max(elements.above, elements.below), elements.around
+    nearest = max(elements.above, elements.below)
+    around = elements.around
     point = around / 2 + nearest - log_ratio / around
-    first, second = upper_tail(-point), upper_tail(around - point)
+    first = upper_tail(-point)
+    second = upper_tail(around - point)
     rounding = slack(128) * (1 + log_ratio + nearest * around + point**2 + (point - around) ** 2)
     second = max(second - TINY, 0.0)
     return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + rounding * first

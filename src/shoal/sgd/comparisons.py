@@ -8,9 +8,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from shoal.charts.scale import Axis, number_text
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
@@ -18,7 +15,6 @@ from shoal.checks import probability
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
 from shoal.progress import progress
-from shoal.searches import bisect_safe
 from shoal.sgd.guarantees import Guarantee, calibrate, guarantee
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
@@ -26,14 +22,11 @@ from shoal.sgd.sampler import SAMPLERS
 
 __all__ = ["PoissonComparison", "SamplerTable", "compare_samplers", "poisson_comparison"]
 
-_PREFERRED, _WITHIN = "allocation", 1.01
+_PREFERRED = "allocation"
+_WITHIN = 1.01
 """It uses every example once an epoch, so it comes first where it is this near to the best."""
 _KEPT = "kept-allocation"
 """For one epoch it is an allocation, and not shown."""
-_MOST_APART = 10.0
-_POINTS = 200_001
-_REACH = 12.0
-_SIZE = 1 << 20
 
 
 class SamplerTable(tuple[Guarantee, ...], Shown):
@@ -216,14 +209,9 @@ def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
             "the run drew by Poisson sampling, and guarantee(run, delta=) is Poisson accounting; poisson_comparison is "
             "for runs that drew otherwise"
         )
-    if run.adjacency == "replace":
-        return PoissonComparison(guarantee(run, delta=delta), lower_bound(run, delta=delta), _replaced(run, delta))
-    rate, separation = float(run.rate), 1 / run.sum_multiplier
-    sampled = math.nan
-    if separation <= _MOST_APART:
-        sampled = max(_sampled(rate, separation, run.steps * run.epochs, delta, added) for added in (False, True))
-    least = lower_bound(replace(run, adjacency="zero-out"), delta=delta)
-    return PoissonComparison(guarantee(run, delta=delta), least, sampled)
+    neighbours = "replace" if run.adjacency == "replace" else "zero-out"
+    least = lower_bound(replace(run, adjacency=neighbours), delta=delta)
+    return PoissonComparison(guarantee(run, delta=delta), least, _by_coins(replace(run, adjacency=neighbours), delta))
 
 
 def _changed(run: Run) -> str:
@@ -231,51 +219,15 @@ def _changed(run: Run) -> str:
     return "replaced" if run.adjacency == "replace" else "zeroed"
 
 
-def _replaced(run: Run, delta: float) -> float:
-    """Return the ε of the same run by Poisson sampling if one example is replaced; NaN where it has none."""
-    try:
-        epsilon = guarantee(replace(run, sampling="poisson"), delta=delta).epsilon
-    except ParameterError:  # a run that Poisson sampling cannot do
-        return math.nan
-    return epsilon if math.isfinite(epsilon) else math.nan
-
-
-def _sampled(rate: float, separation: float, times: int, delta: float, added: bool) -> float:
-    """Return about the ε of this many Gaussian sums, each with one example or not by a coin, added or removed.
-
-    The privacy losses are put on a grid, with their mean kept, and added up by a Fourier transform.
-    """
-    points = np.linspace(-_REACH, _REACH + separation, _POINTS)
-    without = np.exp(-0.5 * points**2) / math.sqrt(2 * math.pi) * (points[1] - points[0])
-    ratios = np.log1p(rate * np.expm1(np.minimum(separation * (points - separation / 2), 700.0)))
-    losses, probabilities = (-ratios, without) if added else (ratios, without * np.exp(ratios))
-    probabilities = probabilities / probabilities.sum()
-    mean = float((probabilities * losses).sum())
-    deviation = math.sqrt(max(float((probabilities * losses**2).sum()) - mean**2, 1e-30))
-    center, width = times * mean, 14 * math.sqrt(times) * deviation + 2 * float(losses.max())
-    step = max(width / (_SIZE / 4), deviation / 8)
-    masses = _on_grid(losses / step, probabilities)
-    sums = np.fft.irfft(np.fft.rfft(masses) ** times, _SIZE)
-    # The sum wraps around: each index stands for the loss nearest to the middle.
-    first = math.floor(center / step) - _SIZE // 2
-    totals = step * (first + (np.arange(_SIZE) - first) % _SIZE)
-    return _epsilon(totals, np.maximum(sums, 0.0), delta)
-
-
-def _on_grid(positions: NDArray[np.float64], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the masses at whole positions, modulo the size, each probability split between its two neighbours."""
-    lower = np.floor(positions)
-    share = positions - lower
-    index = lower.astype(np.int64) % _SIZE
-    return np.asarray(
-        np.bincount(index, probabilities * (1 - share), _SIZE)
-        + np.bincount((index + 1) % _SIZE, probabilities * share, _SIZE)
+def _by_coins(run: Run, delta: float) -> float:
+    """Return the ε of the run if the same noise were on sums drawn by Poisson sampling; NaN where it has none."""
+    drawn = replace(
+        run,
+        sampling="poisson",
+        noise="batch",
+        noise_multiplier=run.sum_multiplier,
+        epochs=run.epochs * run.participations,
+        participations=1,
     )
-
-
-def _epsilon(losses: NDArray[Any], masses: NDArray[np.float64], delta: float) -> float:
-    def safe(epsilon: float) -> bool:
-        above = losses > epsilon
-        return float((masses[above] * -np.expm1(epsilon - losses[above])).sum()) <= delta
-
-    return bisect_safe(safe, unsafe=0.0, good=float(losses.max()), steps=60)
+    epsilon = guarantee(drawn, delta=delta).epsilon
+    return epsilon if math.isfinite(epsilon) else math.nan

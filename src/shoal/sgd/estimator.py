@@ -104,17 +104,7 @@ def _not_fitted(theirs: ModuleType | None) -> type[NotFittedError]:
 
 
 def checked_features(values: ArrayLike, *, features: int | None = None, name: str = "the model") -> NDArray[Any]:
-    """Return the examples as rows of float32 or float64, in C order; copied only where that is needed.
-
-    Parameters
-    ----------
-    values : array_like
-        One row for each example.
-    features : int, optional
-        How many columns there must be.
-    name : str
-        Of the estimator that says so.
-    """
+    """Return the examples as rows of float32 or float64, in C order; copied only where that is needed."""
     if hasattr(values, "toarray"):
         raise ParameterError("X is sparse, which is not supported; hand over X.toarray()")
     try:
@@ -166,17 +156,7 @@ def row_lengths(rows: NDArray[Any], *, intercept: bool) -> NDArray[np.float64]:
 
 
 def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | None) -> tuple[NDArray[Any], Any]:
-    """Return the sorted classes, and the index of each label among them.
-
-    Parameters
-    ----------
-    values : array_like
-        One label for each example.
-    examples : int
-        How many there must be.
-    classes : array_like or None
-        The labels that can occur, or those that do.
-    """
+    """Return the sorted classes, and the index of each label among them."""
     if values is None:
         raise ParameterError("fit requires y to be passed, but the target y is None")
     labels = np.asarray(values)

@@ -33,14 +33,8 @@ _KINDS = "give a CSV file, or an .npz file with the arrays X and y"
 class Examples:
     """Rows of numbers with labels.
 
-    Attributes
-    ----------
-    features : numpy.ndarray
-        One row for each example.
-    labels : numpy.ndarray
-        Whole numbers or texts, one for each example.
-    names : tuple of str
-        Of the columns; none if they come from an array.
+    `features` has one row for each example, and `names` has the names of its columns, if there
+    are any. Labels are integers or texts.
     """
 
     features: NDArray[np.float64]
@@ -56,14 +50,7 @@ class Examples:
         return replace(self, features=self.features[indices], labels=self.labels[indices])
 
     def clipped(self, norm: float) -> "Examples":
-        """Return the same with every longer row made as long as this: each by itself, so that no row tells of another.
-
-        Examples
-        --------
-        >>> table = Examples(np.array([[3.0, 4.0], [0.3, 0.4]]), np.array([0, 1]), ("width", "height"))
-        >>> table.clipped(1).features.round(2).tolist()
-        [[0.6, 0.8], [0.3, 0.4]]
-        """
+        """Return the table with every longer row shortened to this norm: each alone, so no row tells of another."""
         norm = positive(row_norm=norm)
         lengths = np.sqrt(np.einsum("ij,ij->i", self.features, self.features))
         return replace(self, features=self.features * (norm / np.maximum(lengths, norm))[:, None])
@@ -72,15 +59,9 @@ class Examples:
 def read_examples(path: Path, *, target: str | None = None, features: Sequence[str] | None = None) -> Examples:
     """Return the examples in a file, or say which row and column has what can't be used.
 
-    Parameters
-    ----------
-    path : Path
-        A CSV file with a header, compressed by gzip or not, in which all columns but the target are numbers; or an .npz
-        file with an array of rows and one of labels. Pickled objects are refused.
-    target : str, optional
-        The column of labels; in an .npz file the array, "y" by default.
-    features : sequence of str, optional
-        The columns to use, all others by default; in an .npz file the one array, "X" by default.
+    A CSV file has a header, may be compressed by gzip, and has numbers in all columns but the
+    target. An .npz file has the array `target`, "y" by default, and the one array in
+    `features`, "X" by default; pickled objects are refused.
     """
     head = _head(path)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -133,7 +114,8 @@ class _Text:
         stream: Any = gzip.GzipFile(fileobj=raw) if head.startswith(b"\x1f\x8b") else raw
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
-        self._path, self._reader = path, csv.reader(text, delimiter="\t" if tabs else ",", strict=True)
+        self._path = path
+        self._reader = csv.reader(text, delimiter="\t" if tabs else ",", strict=True)
 
     def rows(self, most: int) -> list[tuple[int, list[str]]]:
         """Return the next rows, at most this many, and none at the end."""
@@ -186,7 +168,8 @@ def _numbers(
 ) -> NDArray[np.float64]:
     try:
         cells = (row[column] for _, row in rows for column in columns)
-        values = np.fromiter(map(float, cells), np.float64, len(rows) * len(columns)).reshape(-1, len(columns))
+        flat = np.fromiter(map(float, cells), np.float64, len(rows) * len(columns))
+        values = flat.reshape(-1, len(columns))
         if np.isfinite(values).all():
             return values
     except ValueError:
@@ -245,7 +228,8 @@ def _from_arrays(path: Path, target: str, features: Sequence[str]) -> Examples:
                 )
             for name in (features[0], target):
                 _position(names, name, path, "array")
-            rows, labels = arrays[features[0]], arrays[target]
+            rows = arrays[features[0]]
+            labels = arrays[target]
     except (ValueError, EOFError, KeyError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, ParameterError):
             raise

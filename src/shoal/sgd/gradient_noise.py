@@ -51,16 +51,7 @@ class KeyedWords:
     Whoever has the key can draw any of them again, in any order and none of the others. Counters that never repeat make
     this AES in counter mode, with the first counter as a nonce.
 
-    Parameters
-    ----------
-    key : bytes
-        32 secret bytes, for one purpose (`shoal.sgd.gradient_noise.subkey`).
-
-    Examples
-    --------
-    >>> words = KeyedWords(bytes(32))
-    >>> words.blocks(np.arange(3), 7).shape, bool((words.blocks(2, 7) == words.blocks(np.arange(3), 7)[2]).all())
-    ((3, 2), True)
+    The key is for one purpose (`subkey`).
     """
 
     def __init__(self, key: bytes) -> None:
@@ -73,9 +64,11 @@ class KeyedWords:
 
     def blocks(self, first: Any, second: Any) -> Words:
         """Return the two words of each pair of counters, along a last axis; the counters are broadcast."""
-        first, second = np.asarray(first), np.asarray(second)
+        first = np.asarray(first)
+        second = np.asarray(second)
         counters: NDArray[Any] = np.empty((*np.broadcast_shapes(first.shape, second.shape), 2), "<u8")
-        counters[..., 0], counters[..., 1] = first, second
+        counters[..., 0] = first
+        counters[..., 1] = second
         blocks: NDArray[Any] = np.empty(counters.size + 2, "<u8")  # the cipher asks for room for one more block
         self._cipher.update_into(counters.reshape(-1).view(np.uint8), blocks.view(np.uint8))
         return blocks[:-2].reshape(counters.shape)
@@ -86,14 +79,8 @@ class KeyedWords:
         A word at or above the greatest multiple of the bound is thrown away, and the second counter grows by `tries`
         for the next one: no number is more likely than another, not even by 2⁻⁶⁴.
 
-        Parameters
-        ----------
-        bound : int
-            At most 2⁶².
-        first, second : int or numpy.ndarray
-            The counters, which are broadcast.
-        tries : int
-            How far apart the second counters of two tries are; farther than any two of those that are given.
+        The bound is at most 2⁶², and no two of the given second counters are `tries` or
+        more apart.
         """
         first, second = np.broadcast_arrays(np.asarray(first, np.uint64), np.asarray(second, np.uint64))
         words = self.blocks(first, second)[..., 0]
@@ -112,13 +99,7 @@ def new_key() -> bytes:
 
 
 def key_of(simulation: Simulation | None) -> bytes:
-    """Return the key of a simulation, which its seed decides alone, or a new secret one where there is none.
-
-    Examples
-    --------
-    >>> key_of(Simulation(seed=7)) == key_of(Simulation(seed=7)), key_of(None) == key_of(None)
-    (True, False)
-    """
+    """Return the key of a simulation, which its seed decides alone, or a new secret one where there is none."""
     if simulation is None:
         return new_key()
     if not isinstance(simulation, Simulation):
@@ -142,19 +123,8 @@ def margin_for(batch_size: int, *, single: bool, parameters: int = 0) -> float:
     2·b²·2⁻⁵³ of the norm that gradients are clipped to, in whatever order they are added. In float32 the errors in a
     sum are taken to grow with b and not with b², as they do where they are not all of one sign.
 
-    Parameters
-    ----------
-    batch_size : int
-        b.
-    single : bool
-        Whether gradients are computed in float32, and not in float64.
-    parameters : int
-        p, if it is more than a few thousand.
-
-    Examples
-    --------
-    >>> round(margin_for(256, single=True), 6), margin_for(256, single=False) < 1e-10
-    (0.000122, True)
+    p is `parameters`, if they are more than a few thousand; `single` says that gradients are in
+    float32.
     """
     if single:
         return 2.0**-14 + batch_size * 2.0**-22
@@ -162,17 +132,7 @@ def margin_for(batch_size: int, *, single: bool, parameters: int = 0) -> float:
 
 
 def noised(total: Floats, normals: Floats, *, deviation: float, margin: float) -> Floats:
-    """Return the sum with noise of (1 + margin)·deviation, rounded to multiples of 2⁻²⁰·deviation.
-
-    Parameters
-    ----------
-    total, normals : Floats
-        Sums of clipped gradients, and standard normal numbers, of one shape.
-    deviation : float
-        The standard deviation that is promised.
-    margin : float
-        By how much more noise is added, relatively (`margin_for`).
-    """
+    """Return the sum with noise of (1 + margin)·deviation, rounded to multiples of 2⁻²⁰·deviation."""
     result = normals * (deviation * (1 + margin))
     result += total
     result /= deviation * GRID
@@ -192,19 +152,6 @@ class Noise:
     9.4, and 2⁻⁶⁴ of the true distribution lies beyond. The second word gives the angle. All is in float64: next to an
     exact pair of normals made from the same words and infinitely many bits more, a number is off by less than 2⁻⁴⁴ but
     for a probability of 2⁻¹⁴, and by less than 2⁻²⁵, a thirtieth of the grid, but for a probability of 2⁻⁴⁰.
-
-    Parameters
-    ----------
-    key : bytes
-        32 secret bytes.
-
-    Examples
-    --------
-    >>> noise = Noise(key=key_of(Simulation(seed=7)))
-    >>> noise.normals(3, epoch=0, step=5).round(2).tolist()
-    [-0.85, -0.14, -0.48]
-    >>> noise.normals(3, epoch=0, step=6).round(2).tolist()
-    [-0.21, 0.26, 1.97]
     """
 
     def __init__(self, *, key: bytes) -> None:
@@ -240,19 +187,15 @@ class Noise:
             self._epoch = epoch
 
     def _fill(self, target: Floats, step: int, pair: int) -> None:
-        steps, pairs = np.arange(step, step + target.shape[0]), np.arange(pair, pair + target.shape[2])
+        steps = np.arange(step, step + target.shape[0])
+        pairs = np.arange(pair, pair + target.shape[2])
         put_normals(self._words.blocks(steps[:, None], pairs).view("<i8"), target)
 
 
 def put_normals(words: NDArray[np.int64], target: Floats) -> None:
     """Put independent standard normal numbers, made of uniform words, into the target.
 
-    Parameters
-    ----------
-    words : numpy.ndarray
-        Rows × pairs × 2.
-    target : Floats
-        Rows × 2 × pairs.
+    Words are rows × pairs × 2, and the target is rows × 2 × pairs.
     """
     signed = words[..., 0] + 0.5  # as likely below as above 0, and never 0
     radius = np.abs(signed)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,8 @@ FIXED = "the number of epochs was fixed beforehand"
 LABELS = "the set of labels is public: it was read from the data, and the guarantee does not protect it"
 FINEST = 1e-12
 """A smaller δ is that of real-valued noise, and more than a computer can do."""
-_LEAST, _MOST = 1e-3, 1e9
+_LEAST = 1e-3
+_MOST = 1e9
 """The least and the greatest noise multiplier that is tried."""
 _FINE = 1e-3
 """How far from the smallest multiplier the answer may be, relatively."""
@@ -134,8 +135,8 @@ class Guarantee(Shown):
             lines.append(f"  {other.name + kind:28} {value}")
         return "\n".join(lines)
 
-    def certify(self) -> "Certificate":
-        """Return a proof in ball arithmetic of ε at δ, or of at most a thousandth of it more.
+    def certify(self, *, delta: float) -> "Certificate":
+        """Return a proof in ball arithmetic of the ε of the run at δ, or of at most a thousandth of it more.
 
         Raises
         ------
@@ -145,9 +146,13 @@ class Guarantee(Shown):
         from shoal.proofs.certificate import Certificate
         from shoal.proofs.training_claim import ParticipationClaim, TrainingClaim
 
-        run, best = self.run, bounds(self.run, self.delta)[0]
+        if delta != self.delta:
+            return guarantee(self.run, delta=delta).certify(delta=delta)
+        run = self.run
+        best = bounds(self.run, self.delta)[0]
         if run.sampling == self.bound in ("allocation", "poisson") and run.steps % run.participations == 0:
-            steps, times = run.steps // run.participations, run.epochs * run.participations
+            steps = run.steps // run.participations
+            times = run.epochs * run.participations
             numerator, denominator = run.rate.as_integer_ratio() if self.bound == "poisson" else (1, steps)
             return Certificate.prove(
                 ParticipationClaim(
@@ -162,15 +167,9 @@ class Guarantee(Shown):
                 f'bound="{self.bound}" of sampling="{run.sampling}" has no proof in ball arithmetic; use a sampler of '
                 "shoal, for allocation more than one step an epoch, and participations that divide the steps"
             )
+        claimed = {each.name for each in fields(TrainingClaim)}
         claim = TrainingClaim(
-            examples=run.examples,
-            batch_size=run.batch_size,
-            noise_multiplier=run.multiplier,
-            epochs=run.epochs,
-            noise=run.noise,
-            releases=run.releases,
-            adjacency=run.adjacency,
-            sampling=run.sampling,
+            **{name: value for name, value in run.to_dict().items() if name in claimed},
             bound=self.bound,
             elements=self.elements,
             hint=best.local_epsilon if math.isfinite(best.local_epsilon) else 1.0,
@@ -244,13 +243,7 @@ class Guarantee(Shown):
 
 
 def neighbours_of(run: Run) -> str:
-    """Return what two neighbouring datasets differ in.
-
-    Parameters
-    ----------
-    run : Run
-        Its adjacency, sampler and number of examples are told.
-    """
+    """Return what two neighbouring datasets differ in."""
     if run.adjacency == "add-remove":
         return (
             f"one example added or removed; how many there are is a secret, at most {run.most_examples:,}, and no "
@@ -312,7 +305,8 @@ def calibrate(run: Run, *, epsilon: float, delta: float) -> Run:
     >>> round(run.noise_multiplier, 3), guarantee(run, delta=1e-6).epsilon <= 0.1
     (1.112, True)
     """
-    target, delta = positive(epsilon=epsilon), probability(delta=delta)
+    target = positive(epsilon=epsilon)
+    delta = probability(delta=delta)
     return replace(run, noise_multiplier=_least_multiplier(replace(run, noise_multiplier=None), target, delta))
 
 
@@ -327,7 +321,8 @@ def _least_multiplier(run: Run, target: float, delta: float) -> float:
     def with_noise(log_multiplier: float) -> Run:
         return replace(run, noise_multiplier=math.exp(log_multiplier))
 
-    low, high = math.log(_LEAST), math.log(_MOST)
+    low = math.log(_LEAST)
+    high = math.log(_MOST)
     goal = target * (1 - ROOM)
     with waiting(f"choosing the noise for ε = {target:g}"):
         if proven(high) > goal:
@@ -347,7 +342,9 @@ def _crossing(
 
     Next to the root it looks a little to the other side, so that the bracket becomes short; farther, if that fails.
     """
-    point, before, width = start, (math.nan, math.nan), fine
+    point = start
+    before = (math.nan, math.nan)
+    width = fine
     while high - low > fine:
         reached = value(point)
         height = (
@@ -360,7 +357,8 @@ def _crossing(
         if abs(move) > 0.45 * fine:
             point += move + 0.3 * fine  # a little past the root
         else:  # which is here: the other end of the bracket is wanted
-            point, width = point + math.copysign(0.9 * width, move), 4 * width
+            point = point + math.copysign(0.9 * width, move)
+            width = 4 * width
         if not low < point < high:
             point = 0.5 * (low + high)
     return high

@@ -13,10 +13,9 @@ that is not finite counts as zero.
 import math
 import sys
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,26 +62,7 @@ _REACH = 4.0
 
 
 class LinearModel:
-    """Scores that are linear in the features: one for two classes, else one for each class.
-
-    Parameters
-    ----------
-    scores : int
-        k, how many scores an example has.
-    features : int
-        d.
-    intercept : bool
-        Whether a constant is added to each score.
-
-    Examples
-    --------
-    >>> model = LinearModel(scores=1, features=2, intercept=False)
-    >>> rows, lengths, target = np.array([[3.0, 4.0], [0.6, 0.0]]), np.array([5.0, 0.6]), np.array([[1.0, 0.0]])
-    >>> model.clipped_gradients(rows, lengths, target, clip_norm=1).round(2).tolist()
-    [[-0.6, -0.8], [0.3, 0.0]]
-    >>> model.clipped_sum(rows, lengths, target, clip_norm=1).round(2).tolist()
-    [-0.3, -0.8]
-    """
+    """Scores that are linear in the features: one for two classes, else one for each class."""
 
     def __init__(self, *, scores: int, features: int, intercept: bool) -> None:
         size = scores * features
@@ -118,16 +98,8 @@ class LinearModel:
     def clipped_sum(self, rows: Floats, lengths: Floats, target: Floats, *, clip_norm: float) -> Floats:
         """Return the sum of the examples' gradients, each clipped to the norm; it holds until the next call.
 
-        Parameters
-        ----------
-        rows : Floats
-            The examples.
-        lengths : Floats
-            |x| of each, with the 1 of the intercept.
-        target : Floats
-            One column for each example: 1 for its class and 0 for others.
-        clip_norm : float
-            C.
+        `lengths` has |x| of each example, with the 1 of the intercept, and `target` one
+        column for each example: 1 for its class and 0 for others.
         """
         residuals = self._clipped_residuals(rows, lengths, target, clip_norm)
         size = self.weights.size
@@ -165,9 +137,11 @@ class LinearModel:
         """Return the mean of −ln of the probability of the true class, by its index."""
         scores = self.scores(rows)
         if len(scores) == 1:
-            return float(np.logaddexp(0, np.where(labels, -scores[0], scores[0])).mean())
+            wrong = np.where(labels, -scores[0], scores[0])
+            return float(np.logaddexp(0, wrong).mean())
         scores -= scores.max(axis=0)
-        return float((np.log(np.exp(scores).sum(axis=0)) - scores[labels, np.arange(len(labels))]).mean())
+        right = scores[labels, np.arange(len(labels))]
+        return float((np.log(np.exp(scores).sum(axis=0)) - right).mean())
 
 
 class _Chunk(NamedTuple):
@@ -183,20 +157,14 @@ class _Chunk(NamedTuple):
 class TrainingData:
     """Rows and labels, gathered in the order of training some steps at a time.
 
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        The features, one row for each example.
-    lengths : Floats
-        |x| of each, with the 1 of an intercept.
-    labels : numpy.ndarray
-        The index of each example's class.
-    scores : int
-        How many scores the model has: 1 for two classes.
+    `lengths` has |x| of each example, with the 1 of an intercept; `labels` has the index of its
+    class.
     """
 
     def __init__(self, rows: NDArray[Any], lengths: Floats, labels: Labels, scores: int) -> None:
-        self._rows, self._lengths, self._labels = rows, lengths, labels
+        self._rows = rows
+        self._lengths = lengths
+        self._labels = labels
         self._classes = np.arange(scores)[:, None] if scores > 1 else np.ones((1, 1), np.intp)
 
     def gather(self, batches: list[Indices]) -> _Chunk:
@@ -215,32 +183,29 @@ class TrainingData:
 class Descent:
     """Noisy gradient descent on a linear model, in place.
 
-    Parameters
-    ----------
-    model : LinearModel
-        To be trained.
-    account : Account
-        Has the run, and is charged for every epoch before its first noise is drawn.
-    key : bytes
-        32 secret bytes, which draws and noise come from.
-    rate : float
-        The learning rate of the first step.
-    penalty : float
-        λ of a penalty λ/2·|weights|².
-    average : bool
-        Whether the models of the second half of the steps are averaged.
+    The account is charged for every epoch before its first noise is drawn. `rate` is the
+    learning rate of the first step, `penalty` the λ of λ/2·|weights|², and `average` whether
+    the models of the second half of the steps are averaged.
     """
 
     def __init__(
         self, model: LinearModel, account: Account, *, key: bytes, rate: float, penalty: float, average: bool
     ) -> None:
         run = account.run
-        self.model, self.done = model, 0
-        self._account, self._run, self._key = account, run, key
-        self._rate, self._penalty, self._average = rate, penalty, average
+        self.model = model
+        self.done = 0
+        self._account = account
+        self._run = run
+        self._key = key
+        self._rate = rate
+        self._penalty = penalty
+        self._average = average
         self._steps = run.steps * run.epochs
-        self._sum, self._averaged = np.zeros_like(model.flat), 0
-        self._noise, self._normals, self._vector = Noise(key=key), np.empty((0, 0)), 0
+        self._sum = np.zeros_like(model.flat)
+        self._averaged = 0
+        self._noise = Noise(key=key)
+        self._normals = np.empty((0, 0))
+        self._vector = 0
         self._deviation = run.seen_multiplier * run.clip_norm
         # For as many as there can be, and not for as many as there are, which nobody may know.
         together = run.sampler.largest(run, account.delta) if run.sums_only else 1
@@ -262,27 +227,20 @@ class Descent:
     ) -> Floats:
         """Make all epochs, and return the result.
 
-        Parameters
-        ----------
-        data : TrainingData
-            The examples.
-        curve : list of (int, float)
-            Gets pairs of steps done and mean loss.
-        held_out : tuple, optional
-            Rows and labels whose loss is noted.
-        track_loss : bool
-            Whether, without those, the loss of the next examples is noted.
-        verbose : bool
-            Whether a line is written to standard error after every epoch.
+        `curve` gets pairs of steps done and mean loss: of `held_out` rows and labels or,
+        with `track_loss`, of the next examples.
         """
-        run, model = self._run, self.model
-        features, vectors = model.weights.shape[1], 1 if run.sums_only else run.batch_size
+        run = self._run
+        model = self.model
+        features = model.weights.shape[1]
+        vectors = 1 if run.sums_only else run.batch_size
         width = max(1, _CHUNK // max(run.batch_size * features, vectors * model.flat.size))
         every = max(1, self._steps // _MARKS)
         noted = held_out is not None or track_loss
         if noted:
             width = min(width, every)
-        chunks, label = run.epochs * -(-run.steps // width), ProgressLabel(self._account, curve)
+        chunks = run.epochs * -(-run.steps // width)
+        label = ProgressLabel(self._account, curve)
         for epoch, first, batches in progress(self._drawn(width), total=chunks, label=label):
             chunk = data.gather(batches)
             if noted and self.done >= every * len(curve) and (held_out or len(chunk.labels)):
@@ -312,15 +270,18 @@ class Descent:
 
     def _noised_sums(self, chunk: _Chunk, epoch: int) -> Iterator[Floats]:
         """Yield the noised sum of every step, at the model as it is when the sum is asked for."""
-        start, height = 0, max(1, _CHUNK // self.model.flat.size)
+        start = 0
+        height = max(1, _CHUNK // self.model.flat.size)
         for step, end in enumerate(chunk.ends):
             if self._run.sums_only:
-                yield self._noised(chunk, slice(start, end), epoch, min(height, len(chunk.ends) - step))[0]
+                ahead = min(height, len(chunk.ends) - step)
+                yield self._noised(chunk, slice(start, end), epoch, ahead)[0]
             else:
                 total = np.zeros_like(self.model.flat)
                 for low in range(start, end, height):
                     part = slice(low, min(low + height, end))
-                    total += self._noised(chunk, part, epoch, min(height, chunk.ends[-1] - low)).sum(axis=0)
+                    ahead = min(height, chunk.ends[-1] - low)
+                    total += self._noised(chunk, part, epoch, ahead).sum(axis=0)
                 yield total
             start = end
 
@@ -329,7 +290,9 @@ class Descent:
 
         Noise is drawn for `ahead` vectors at once, for a sum without examples too. An epoch is charged before that.
         """
-        rows, lengths, target = chunk.rows[part], chunk.lengths[part], chunk.target[:, part]
+        rows = chunk.rows[part]
+        lengths = chunk.lengths[part]
+        target = chunk.target[:, part]
         if self._run.sums_only:
             vectors = self.model.clipped_sum(rows, lengths, target, clip_norm=self._run.clip_norm)[None]
         else:
@@ -339,7 +302,8 @@ class Descent:
         count, size = vectors.shape
         if not len(self._normals):
             self._normals = self._noise.table(size, epoch=epoch, first_step=self._vector, steps=ahead)
-        normals, self._normals = self._normals[:count], self._normals[count:]
+        normals = self._normals[:count]
+        self._normals = self._normals[count:]
         self._vector += count
         return noised(vectors, normals, deviation=self._deviation, margin=self._margin)
 
@@ -357,8 +321,11 @@ class Descent:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearClassifier(Estimator, ABC):
+class LinearClassifier(Estimator):
     """A classifier with linear scores; subclasses say where the noise is added, and describe the arguments."""
+
+    noise: ClassVar[str]
+    _releases: ClassVar[str]
 
     noise_multiplier: float | None = None
     epsilon: float | None = None
@@ -378,10 +345,6 @@ class LinearClassifier(Estimator, ABC):
     verbose: bool = False
     simulation: Simulation | None = None
 
-    @abstractmethod
-    def _seen(self) -> dict[str, str]:
-        """Return `noise` and `releases` of the run."""
-
     def fit(self, X: ArrayLike, y: ArrayLike, *, validation: tuple[ArrayLike, ArrayLike] | None = None) -> Self:  # noqa: N803
         """Train, and return the estimator.
 
@@ -394,7 +357,8 @@ class LinearClassifier(Estimator, ABC):
         validation : tuple of array_like, optional
             Held-out examples and labels, which are not protected: for `loss_curve_`.
         """
-        rows, names = checked_features(X), column_names(X)
+        rows = checked_features(X)
+        names = column_names(X)
         classes, labels = checked_labels(y, examples=len(rows), classes=self.classes)
         from_data = self.classes is None and not are_conventional(classes)
         if from_data:
@@ -413,8 +377,10 @@ class LinearClassifier(Estimator, ABC):
         account = Account(run, delta=self.delta)
         scores = len(classes) if len(classes) > 2 else 1
         model = LinearModel(scores=scores, features=rows.shape[1], intercept=self.fit_intercept)
-        rate, penalty = self._rate(run, model.flat.size), non_negative(regularization=self.regularization)
-        key, curve = key_of(self.simulation), list[tuple[int, float]]()
+        rate = self._rate(run, model.flat.size)
+        penalty = non_negative(regularization=self.regularization)
+        key = key_of(self.simulation)
+        curve = list[tuple[int, float]]()
         descent = Descent(model, account, key=key, rate=rate, penalty=penalty, average=self.average)
         data = TrainingData(rows, lengths, labels, scores)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite counts as zero
@@ -440,7 +406,8 @@ class LinearClassifier(Estimator, ABC):
         self.coef_ = weights[: model.weights.size].reshape(model.weights.shape).copy()
         self.intercept_ = weights[model.weights.size :].copy() if self.fit_intercept else np.zeros(scores)
         self.loss_curve_ = curve
-        self._account, self._labels_from_data = account, from_data
+        self._account = account
+        self._labels_from_data = from_data
         return self
 
     @property
@@ -455,7 +422,7 @@ class LinearClassifier(Estimator, ABC):
         """Return what `fit` does to this many examples, with the noise that ε needs if ε is given."""
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
-        size, seen = whole(batch_size=self.batch_size), self._seen()
+        size = whole(batch_size=self.batch_size)
         run = Run(
             examples=examples,
             # How many examples there are is a secret where one may be added.
@@ -464,10 +431,10 @@ class LinearClassifier(Estimator, ABC):
             clip_norm=self.clip_norm,
             epochs=self.epochs,
             adjacency=self.adjacency,
-            sampling=self.sampling or usual_sampling(seen["noise"]),
+            sampling=self.sampling or usual_sampling(self.noise),
             public_steps=self.public_steps,
-            noise=seen["noise"],
-            releases=seen["releases"],
+            noise=self.noise,
+            releases=self._releases,
         )
         return run if self.epsilon is None else calibrate(run, epsilon=self.epsilon, delta=self.delta)
 
@@ -508,7 +475,8 @@ class LinearClassifier(Estimator, ABC):
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:  # noqa: N803
         """Return the part of the examples whose class is predicted right."""
-        truth, predicted = np.asarray(y), self.predict(X)
+        truth = np.asarray(y)
+        predicted = self.predict(X)
         if truth.shape != predicted.shape:
             raise ParameterError(
                 f"y must have one label for each example, {len(predicted)} in all, got shape {truth.shape}", "y"
@@ -528,10 +496,8 @@ class PrivateLogisticRegression(LinearClassifier):
 
     Parameters
     ----------
-    noise_multiplier : float, optional
-        The standard deviation of the noise, in units of `clip_norm`; this or `epsilon` must be given.
-    epsilon : float, optional
-        ε of the guarantee; the noise is calibrated to it.
+    noise_multiplier, epsilon : float, optional
+        One of both: the standard deviation of the noise, in units of `clip_norm`, or ε, to which it is calibrated.
     delta : float
         δ of the guarantee.
     clip_norm : float
@@ -550,16 +516,11 @@ class PrivateLogisticRegression(LinearClassifier):
         Whether the model is the mean of all that came up in the second half of the steps, or the last.
     noise : str
         "batch", one draw for each step; "example", one for every slot of it, drawn at once.
-    adjacency : str
-        "replace" or "zero-out": what may happen to one example. Or "add-remove", with `public_steps`.
+    adjacency, public_steps : str, int, optional
+        As of `Run`.
     sampling : str, optional
-        How the steps of an epoch are drawn: "allocation", every example in a random step of its own, "permutation",
-        "poisson", or another of `shoal.sgd.SAMPLERS`. The guarantee is that of the sampler that ran. None is
-        "allocation", whose ε is proved to be no larger than any that holds for a permutation; with noise="example",
-        where it has nothing to hide among, it is "permutation".
-    public_steps : int, optional
-        How many steps an epoch has; ⌈examples/batch_size⌉ if it is None. With adjacency="add-remove" it must be given,
-        and not be computed from the number of examples, which is a secret.
+        As of `Run`. None is "allocation", whose ε is proved to be no larger than any that holds for a permutation; with
+        noise="example", where it has nothing to hide among, it is "permutation".
     fit_intercept : bool
         Whether a constant is added to the scores.
     classes : array_like, optional
@@ -605,10 +566,8 @@ class PrivateLogisticRegression(LinearClassifier):
     True
     """
 
-    noise: str = "batch"
-
-    def _seen(self) -> dict[str, str]:
-        return {"noise": self.noise, "releases": "sums"}
+    noise: str = "batch"  # type: ignore[misc]
+    _releases = "sums"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -644,5 +603,5 @@ class LocalLogisticRegression(LinearClassifier):
     (True, True, 4.89)
     """
 
-    def _seen(self) -> dict[str, str]:
-        return {"noise": "example", "releases": "every-step"}
+    noise = "example"
+    _releases = "every-step"

@@ -25,7 +25,8 @@ from shoal.searches import smallest_safe
 
 __all__ = ["REVERSED", "TINY", "Allocation", "PoissonStep"]
 
-_GOAL, _COSTLY_GOAL = 2e-3, 8e-3
+_GOAL = 2e-3
+_COSTLY_GOAL = 8e-3
 """How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other.
 
 The second is for replacing in an allocation, where every knot takes long; ε grows by less than 1e-4 of itself.
@@ -148,13 +149,7 @@ def _remembered(profile: _Directed, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class Allocation(_Directed):
-    """One epoch, in which an example joins one of t steps.
-
-    Attributes
-    ----------
-    steps : int
-        t.
-    """
+    """One epoch, in which an example joins one of t steps."""
 
     steps: int
 
@@ -217,13 +212,7 @@ class Allocation(_Directed):
 
 @dataclass(frozen=True)
 class PoissonStep(_Directed):
-    """One step, which an example joins by a coin of its own.
-
-    Attributes
-    ----------
-    rate : float
-        p, the probability that it does.
-    """
+    """One step, which an example joins by a coin of its own."""
 
     rate: float
 
@@ -239,11 +228,13 @@ class PoissonStep(_Directed):
     def _remove(self, epsilon: float) -> float:
         """Return E[(1 − p + pX − λ)₊] = p·E[(X − κ)₊], κ = 1 + (λ − 1)/p."""
         ratio = math.expm1(epsilon) / self.rate * (1 - slack(8))
-        return self.rate * gaussian_delta(1 / self.separation, math.log1p(ratio) * (1 - slack(4))) * (1 + slack(8))
+        log_ratio = math.log1p(ratio) * (1 - slack(4))
+        return self.rate * gaussian_delta(1 / self.separation, log_ratio) * (1 + slack(8))
 
     def _add(self, epsilon: float) -> float:
         """Return E[(1 − λ(1 − p + pX))₊] = c·E[(1 − μX)₊], c = 1 − λ(1 − p), μ = λp/c."""
-        less, joined = math.expm1(epsilon), math.exp(epsilon) * self.rate
+        less = math.expm1(epsilon)
+        joined = math.exp(epsilon) * self.rate
         left = joined - less + slack(8) * (joined + less)
         if left <= 0:
             return 0.0
@@ -252,11 +243,13 @@ class PoissonStep(_Directed):
 
     def _replace(self, epsilon: float) -> float:
         """Return E[((1 − p)(1 − λ) + p(X − λX′))₊]."""
-        a, growth = self.separation, math.exp(epsilon)
+        a = self.separation
+        growth = math.exp(epsilon)
         # e^{aZ} = y, where y − λ/y = (1 − p)(λ − 1)/p·exp(a²/2): what is summed up is positive beyond.
         middle = (1 - self.rate) * math.expm1(epsilon) / self.rate
         sinh = math.log(middle / 2) + a * a / 2 - epsilon / 2 if middle > 0 else -math.inf
-        point = ((sinh + math.log(2) if sinh > 40 else math.asinh(math.exp(sinh))) + epsilon / 2) / a
+        middle_point = sinh + math.log(2) if sinh > 40 else math.asinh(math.exp(sinh))
+        point = (middle_point + epsilon / 2) / a
         first = upper_tail(point - a)
         base = max(upper_tail(point) - TINY, 0.0)
         second = max(upper_tail(point + a) - TINY, 0.0)

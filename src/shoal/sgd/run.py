@@ -15,8 +15,10 @@ __all__ = ["Run"]
 
 _MOST_EXAMPLES = 10**12
 _MOST_EPOCHS = 10**6
-_LEAST_NOISE, _MOST_NOISE = 1e-6, 1e12
-_LEAST_CLIP, _MOST_CLIP = 1e-6, 1e12
+_LEAST_NOISE = 1e-6
+_MOST_NOISE = 1e12
+_LEAST_CLIP = 1e-6
+_MOST_CLIP = 1e12
 """Far from these, squares of numbers in float32 vanish or overflow, and no norm can be measured."""
 
 
@@ -50,9 +52,9 @@ class Run:
     sampling : str
         The name of the sampler (subsampling): "permutation", a fresh random permutation for every epoch; "allocation",
         every example in a random step of its own; "poisson", every example in every step by a coin; "fixed-order", any
-        order that is kept. `shoal.sgd.sampler.SAMPLERS` has all of them. It says what *was done*. A loader with
-        shuffle=True is at best a permutation, and never an allocation: so that is what a run is unless you say
-        otherwise, while trainers, which draw by themselves, have the better default.
+        order that is kept. `shoal.sgd.sampler.SAMPLERS` has all of them. It says what *is done*. A loader with
+        shuffle=True is at best a permutation, and never an allocation, so a run is a permutation by default.
+        `shoal.sgd.torch.make_private` draws by the sampler of the run, for which "allocation" is usually the best.
     participations : int
         k, in how many steps of an epoch an example takes part, with "allocation": one of each of k blocks of the steps.
         The bound also holds for k of t steps drawn without replacement.

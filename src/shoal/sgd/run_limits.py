@@ -55,7 +55,8 @@ _MANY = 4096
 """With more epochs than this, only the event that some epoch has such a sum is tried, and that none has."""
 _MANY_SUMS = 10**5
 """With more sums than this, and empty slots among them, only others that do not pull at all are counted softly."""
-_DOWN, _UP = 1 - 1e-8, 1 + 1e-8
+_DOWN = 1 - 1e-8
+_UP = 1 + 1e-8
 """They outweigh the rounding of the binomial probabilities of up to `_MANY` epochs, by twenty times."""
 _TINY = 1e-290
 """What is less probable than this is counted as if it were as probable."""
@@ -63,16 +64,24 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _VANISHING = 1e-300
 """Smaller numbers lose digits: an upper bound is raised by a few of these."""
 _MOST_ERROR = 0.05
-_MOST_EMPTY, _MOST_IN_ONE, _MOST_BATCHES = 640, 48, 10**8
+_MOST_EMPTY = 640
+_MOST_IN_ONE = 48
+_MOST_BATCHES = 10**8
 """More empty slots would take long, and (1 + odds)⁻ᵇ would be too small for a double; more of them in one batch would
 take long as well; more batches need more precision."""
-_CELLS, _TAIL = 8192, 9.5
+_CELLS = 8192
+_TAIL = 9.5
 """Into how many cells the line is cut, and how far beyond all means."""
-_ABSOLUTE, _MOST_OFF = 1e-280, 0.01
+_ABSOLUTE = 1e-280
+_MOST_OFF = 0.01
 """More than what is too small for a double, and the largest relative error with which anything is claimed."""
-_LINEAR, _FINENESS, _COPY = 8.0, 40.0, 8.0
+_LINEAR = 8.0
+_FINENESS = 40.0
+_COPY = 8.0
 """Up to how many deviations of the sum f is linear; how many values a deviation has, and one of a single copy."""
-_LOGS, _FEWER_LOGS, _LEAST_LOGS = 1 << 16, 1 << 14, 2.0
+_LOGS = 1 << 16
+_FEWER_LOGS = 1 << 14
+_LEAST_LOGS = 2.0
 """About how many values there are beyond, without empty slots and with; at least how many deviations a factor e has."""
 _RARELY = 0.01
 _LONGEST = 1 << 20
@@ -80,7 +89,8 @@ _LEFT_OUT = -48.0
 """Nodes below e to this power are left out, and charged; so are rare numbers of empty slots."""
 _FARTHEST = 16.0
 """A victim that is farther from the others is seen in the maximum."""
-_LOSSES, _MOST_LOSSES = 500.0, 1e5
+_LOSSES = 500.0
+_MOST_LOSSES = 1e5
 """Into how many parts a deviation of the loss of an epoch is divided; fewer for so many in all epochs together."""
 _FAILED = 1e-3
 """The share of δ for the event that rests of losses add up to less than Hoeffding's inequality says."""
@@ -107,16 +117,8 @@ def _error(reach: float) -> float:
 class Crowd:
     """The sums of an epoch, in standard deviations of their noise, above that of a full batch without the victim.
 
-    Attributes
-    ----------
-    batches : int
-        m.
-    size : int
-        b, the slots of a batch.
-    empty : int
-        How many slots of the m·b are empty, less than b.
-    spacing : float
-        How much higher a sum is for each empty slot.
+    There are `batches` of `size` slots, of which `empty` are empty in all, fewer than `size`; a
+    sum is `spacing` higher for each empty slot.
     """
 
     batches: int
@@ -137,7 +139,8 @@ class Crowd:
     def _alike(self, level: float, victim: float, error: float) -> Exceeding:
         """All other sums have the same mean."""
         logarithm = (self.batches - 1) * _log_below(level) + _log_below(level - victim)
-        least, most = logarithm * (1 + error), logarithm * (1 - error)
+        least = logarithm * (1 + error)
+        most = logarithm * (1 - error)
         tiny = _VANISHING * (self.batches + 1)
         return Exceeding(
             none_low=math.exp(least) * (1 - 4 * UNIT) if least > -690 else 0.0,
@@ -162,11 +165,17 @@ class Crowd:
         exceeding = []
         for victim in victims:
             whole = crowd.times(_Split.of(weights, heights - victim), self.empty)
-            none, some = float(whole.none[self.empty]), float(whole.some[self.empty])
+            none = float(whole.none[self.empty])
+            some = float(whole.some[self.empty])
             # All that was too small for a double adds up to less than 1e-290 of the whole.
             shares = none / (none + some), some / (none + some)
-            low, high = math.exp(-3 * error) * (1 - left_out), math.exp(3 * error)
-            ends = [(max(0.0, share * low - 1e-290), min(1.0, share * high + left_out + 1e-290)) for share in shares]
+            low = math.exp(-3 * error) * (1 - left_out)
+            high = math.exp(3 * error)
+            ends = []
+            for share in shares:
+                least = max(0.0, share * low - 1e-290)
+                greatest = min(1.0, share * high + left_out + 1e-290)
+                ends.append((least, greatest))
             exceeding.append(Exceeding(*ends[0], *ends[1]))
         return tuple(exceeding)
 
@@ -206,7 +215,8 @@ class _Split(NamedTuple):
 
     def power(self, times: int, most: int) -> "_Split":
         """Return the weights of this many batches."""
-        power, square = None, self
+        power = None
+        square = self
         while True:
             if times & 1:
                 power = square if power is None else power.times(square, most)
@@ -233,12 +243,8 @@ def _log_below(point: float) -> float:
 class Victim(NamedTuple):
     """How much higher the victim's sum is than another full batch, in deviations of the noise.
 
-    Attributes
-    ----------
-    one, other : float
-        In one world, and in the other.
-    absent : float
-        The probability that the victim is in no sum, in both worlds; rounded up, if it is not exact.
+    `one` and `other` are for the two worlds; `absent` is the probability that the victim is in
+    no sum, in both worlds, rounded up if it is not exact.
     """
 
     one: float
@@ -260,16 +266,7 @@ def soft_limit(crowd: Crowd, victim: Victim, epochs: int, delta: float) -> float
 
     Zero where there are too many empty slots, or too many sums for the precision of a double.
 
-    Parameters
-    ----------
-    crowd : Crowd
-        The sums of an epoch, and their empty slots.
-    victim : Victim
-        What tells the two worlds apart.
-    epochs : int
-        How many epochs there are.
-    delta : float
-        δ of the guarantee.
+    The victim is what tells the two worlds apart.
     """
     if crowd.empty == 0 or crowd.spacing == 0:
         crowd = replace(crowd, empty=0, spacing=0.0)
@@ -279,7 +276,9 @@ def soft_limit(crowd: Crowd, victim: Victim, epochs: int, delta: float) -> float
         return 0.0
     best = max(_contradicted(_Statistic(crowd, victim), epochs, delta))
     # The best test of one epoch weighs the other world with e^ε.
-    return max(best, *_contradicted(_Statistic(crowd, victim, math.exp(min(best / epochs, 300.0))), epochs, delta))
+    weight = math.exp(min(best / epochs, 300.0))
+    weighed = _Statistic(crowd, victim, weight)
+    return max(best, *_contradicted(weighed, epochs, delta))
 
 
 def _contradicted(statistic: "_Statistic", epochs: int, delta: float) -> tuple[float, float]:
@@ -300,9 +299,12 @@ def _contradicted(statistic: "_Statistic", epochs: int, delta: float) -> tuple[f
 def _single(sure: Floats, most: Floats, _: int, delta: float) -> float:
     """Return the largest ln((P − δ)/Q) of all events, which are levels of the ratio."""
     order = np.argsort(most / sure, kind="stable")
-    likely, rare = np.cumsum(sure[order]), np.cumsum(most[order])
+    likely = np.cumsum(sure[order])
+    rare = np.cumsum(most[order])
     rounding = 4 * UNIT * len(order)
-    best = float(((likely * (1 - rounding) - delta) / (rare * (1 + rounding))).max(initial=0.0))
+    beyond = likely * (1 - rounding) - delta
+    at_most = rare * (1 + rounding)
+    best = float((beyond / at_most).max(initial=0.0))
     return max(0.0, math.log(best) - 8 * UNIT) if best > 1 else 0.0
 
 
@@ -320,10 +322,12 @@ def _many(sure: Floats, most: Floats, epochs: int, delta: float) -> float:
         return 0.0
     step = spread / min(_LOSSES, max(16.0, _MOST_LOSSES / math.sqrt(epochs)))
     positions, inverse = np.unique(np.floor(losses / step + 0.5).astype(np.int64), return_inverse=True)
-    masses, others = (np.asarray(np.bincount(inverse, each), dtype=np.float64) for each in (sure, most))
+    masses = np.asarray(np.bincount(inverse, sure), dtype=np.float64)
+    others = np.asarray(np.bincount(inverse, most), dtype=np.float64)
     rests = np.log(masses / others) - step * positions
     middle = float((masses * rests).sum()) / float(masses.sum())
-    below = float(rests.max() - rests.min()) * math.sqrt(epochs * -math.log(_FAILED * delta) / 2)
+    reach = math.sqrt(epochs * -math.log(_FAILED * delta) / 2)
+    below = float(rests.max() - rests.min()) * reach
     rounding = 64 * UNIT * epochs * (len(sure) + float(np.abs(losses).max()))
     masses = masses * (1 - 4 * UNIT * len(sure))
     parts = LatticeMeasure(step, positions, masses)
@@ -335,7 +339,9 @@ class _Statistic:
     """The statistic of one epoch, and its distribution."""
 
     def __init__(self, crowd: Crowd, victim: Victim, growth: float = 1.0) -> None:
-        self.crowd, self.victim, self.growth = crowd, victim, growth
+        self.crowd = crowd
+        self.victim = victim
+        self.growth = growth
         self.odds = crowd.empty / (crowd.batches * crowd.size - crowd.empty)
         self.counts, self.left_out = _slots(crowd)
         self.weights, self.victims = (
@@ -358,7 +364,8 @@ class _Statistic:
             return np.asarray(np.exp(np.minimum(exponents, 300.0)) @ weights)
 
         base = ratio(self.weights, 0.0)
-        one, other = (ratio(self.victims, shift) / base for shift in (self.victim.one, self.victim.other))
+        one = ratio(self.victims, self.victim.one) / base
+        other = ratio(self.victims, self.victim.other) / base
         values = one - self.growth * other
         density = np.exp(-0.5 * points**2) * base
         density /= density.sum()
@@ -375,22 +382,29 @@ class _Statistic:
 
     def _transform(self, shift: float) -> Complex:
         """Return the transform of the distribution of f(Z) for a normal Z with this mean."""
-        return np.fft.rfft(np.bincount(self.index % self.period, _all_masses(self.cuts - shift), self.period))
+        masses = _all_masses(self.cuts - shift)
+        folded = np.bincount(self.index % self.period, masses, self.period)
+        return np.fft.rfft(folded)
 
     def seen(self) -> _Seen:
         """Return the distribution in both worlds."""
-        crowd, victim, copies = self.crowd, self.victim, self.crowd.batches - 1
+        crowd = self.crowd
+        victim = self.victim
+        copies = self.crowd.batches - 1
         base = np.array([self._transform(crowd.spacing * count) for count in self.counts.tolist()])
         error = 16 * UNIT * (math.log2(self.period) + 6)
         bounds = self.weights @ np.abs(base) + 2 * error
         log_bounds = copies * np.log(bounds)
         kept = np.flatnonzero(log_bounds > _LEFT_OUT)
         left = math.exp(max(float(np.delete(log_bounds, kept).max(initial=-math.inf)), -700.0))
-        base, bounds, log_bounds = base[:, kept], bounds[kept], log_bounds[kept]
+        base = base[:, kept]
+        bounds = bounds[kept]
+        log_bounds = log_bounds[kept]
         worlds = np.array([self._joined(shift, base, kept) for shift in (victim.one, victim.other)])
         # The coefficient of xᵉ, from values on a circle; that of the same without f is the probability of e slots.
         turns = 2 * math.pi / _turns(crowd.empty) * np.arange(_turns(crowd.empty))
-        totals, share = np.zeros((2, len(kept)), dtype=np.complex128), 0.0
+        totals = np.zeros((2, len(kept)), dtype=np.complex128)
+        share = 0.0
         for turn in turns.tolist():
             powers = np.exp(1j * turn * self.counts)
             part = np.exp(-1j * turn * crowd.empty) / len(turns)
@@ -404,7 +418,9 @@ class _Statistic:
         one_world, other_world = (np.fft.irfft(spectrum, self.period) for spectrum in spectra)
         # Of the power of the transforms, of products and sums, and of the inverse transform: over the bound of a node.
         rounding = 64 * UNIT * (crowd.batches * (4 + len(self.counts)) + len(turns))
-        wrong = -np.expm1(copies * np.log1p(-np.minimum(2 * error / bounds, 0.9))) + rounding + 8 * error
+        each_copy = np.minimum(2 * error / bounds, 0.9)
+        all_copies = -np.expm1(copies * np.log1p(-each_copy))
+        wrong = all_copies + rounding + 8 * error
         off = 2.002 / share * (float((np.exp(log_bounds) * wrong).sum()) / self.period + left)
         off += self.left_out + _aliases(crowd.empty) / share + _ABSOLUTE
         # A mass of f(Z) is off by a unit for each of its cells, if cuts are moved a little; with a shift, by more.
@@ -506,21 +522,6 @@ def loader_limit(run: Run, *, delta: float, drop_last: bool = False) -> float:
     In every epoch it draws a fresh permutation of the examples and cuts it into batches of b. The last one has those
     that are left, at the end of the epoch, and everybody knows how many; or it is dropped. So no slot is empty: what
     the other examples add to a sum is known, if all of them pull the same way, and the victim stands out.
-
-    Parameters
-    ----------
-    run : Run
-        Its `examples`, `batch_size`, `noise_multiplier`, `epochs` and `adjacency` count, and nothing else of it.
-    delta : float
-        δ of the guarantee.
-    drop_last : bool
-        Whether the examples that are left at the end of an epoch are in no batch.
-
-    Examples
-    --------
-    >>> run = Run(examples=6_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
-    >>> round(loader_limit(run, delta=1e-6), 3)
-    6.283
     """
     delta = probability(delta=delta)
     full, left = divmod(run.examples, run.batch_size)
@@ -583,7 +584,8 @@ def _crowded(
     pulls = pulls if empty else pulls[:1]
     (value, level), pull = max((highest(pull), pull) for pull in pulls)
     if empty and value:
-        low, high = max(0.0, pull - 0.25), min(1.0, pull + 0.25)
+        low = max(0.0, pull - 0.25)
+        high = min(1.0, pull + 0.25)
         value, _ = _greatest(lambda point: highest(point, level)[0], low, high, 4, 4)
     soft = pulls if count <= _MANY_SUMS else pulls[-1:]
     return max(value, *(soft_limit(crowd(pull), victim(pull), run.epochs, delta) for pull in soft))
@@ -591,7 +593,10 @@ def _crowded(
 
 def _mixed(there: Exceeding, gone: Exceeding, absent: float) -> Exceeding:
     """Return the probabilities where the victim is in no sum with this probability."""
-    return Exceeding(*((1 - absent) * one + absent * other for one, other in zip(there, gone, strict=True)))
+    mixed = []
+    for one, other in zip(there, gone, strict=True):
+        mixed.append((1 - absent) * one + absent * other)
+    return Exceeding(*mixed)
 
 
 def _greatest(value: Callable[[float], float], low: float, high: float, parts: int, fine: int) -> tuple[float, float]:
@@ -602,7 +607,8 @@ def _greatest(value: Callable[[float], float], low: float, high: float, parts: i
     points = [low + (high - low) * index / parts for index in range(parts + 1)]
     tried = [(value(point), point) for point in points]
     for index in sorted(range(parts + 1), key=tried.__getitem__, reverse=True)[: max(1, parts // 8)]:
-        left, right = points[max(0, index - 1)], points[min(parts, index + 1)]
+        left = points[max(0, index - 1)]
+        right = points[min(parts, index + 1)]
         for _ in range(fine):
             inner = [right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)]
             values = [value(point) for point in inner]
@@ -626,7 +632,8 @@ def _summed(separation: float, delta: float) -> float:
             lost = min(lost, math.exp(epsilon) * upper_tail(far))
         return upper_tail(near) * (1 - error) - lost * (1 + error * (1 + epsilon))
 
-    low, high = 0.0, separation * (separation / 2 + 40)
+    low = 0.0
+    high = separation * (separation / 2 + 40)
     while high - low > 1e-10 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if least(middle) >= delta else (low, middle)
@@ -648,7 +655,8 @@ def _distinguished(one: Exceeding, other: Exceeding, epochs: int, delta: float) 
     )
     best = 0.0
     for first, second in tails:
-        likely, rare = np.cumsum(first), np.cumsum(second)
+        likely = np.cumsum(first)
+        rare = np.cumsum(second)
         index = int(np.argmax((likely * _DOWN - delta) / (rare + _TINY)))
         best = max(best, _ratio(float(likely[index]), float(rare[index]), delta))
     return best
@@ -663,11 +671,15 @@ def _counts(each: Exceeding, epochs: int, *, high: bool) -> NDArray[np.float64]:
     if some <= 0 or none <= 0:
         return np.where(numbers == (0 if some <= 0 else epochs), max(some, none, 0.0) ** epochs, 0.0)
     logs = np.array([math.lgamma(number + 1) for number in range(epochs + 1)])
-    return np.asarray(np.exp(logs[-1] - logs - logs[::-1] + numbers * math.log(some) + numbers[::-1] * math.log(none)))
+    ways = logs[-1] - logs - logs[::-1]
+    logarithms = ways + numbers * math.log(some) + numbers[::-1] * math.log(none)
+    return np.asarray(np.exp(logarithms))
 
 
 def _ratio(first: float, second: float, delta: float) -> float:
     """Return ln((first − δ)/second), rounded down, if that is positive."""
     if first * _DOWN <= delta:
         return 0.0
-    return max(0.0, (math.log(first * _DOWN - delta) - math.log(second * _UP + _TINY)) * (1 - 1e-12) - 1e-12)
+    likely = math.log(first * _DOWN - delta)
+    rare = math.log(second * _UP + _TINY)
+    return max(0.0, (likely - rare) * (1 - 1e-12) - 1e-12)

@@ -159,11 +159,6 @@ def usual_sampling(noise: str) -> str:
     It is "allocation" where noise is added to the sum of a batch. A permutation never has a smaller ε there, if the
     bounds are exact: the worst that allocation shows, a permutation shows as well, where all other gradients are zero.
     With noise for every example there is no batch to hide in, and it is "permutation".
-
-    Parameters
-    ----------
-    noise : str
-        As for `shoal.sgd.Run`.
     """
     return "allocation" if noise == "batch" else "permutation"
 
@@ -175,22 +170,10 @@ def largest_batch(run: "Run", joining: Fraction, delta: float) -> int:
     divergence of two coins, with M/N and with the probability of joining (Chernoff). N is `run.most_examples`: the size
     is a function of numbers that are public.
 
-    Parameters
-    ----------
-    run : Run
-        What is done.
-    joining : Fraction
-        The probability with which each example joins a step.
-    delta : float
-        δ of the guarantee.
-
-    Examples
-    --------
-    >>> from shoal.sgd.run import Run
-    >>> largest_batch(Run(examples=60_000, batch_size=256), Fraction(1, 235), 1e-6)
-    452
+    Each example joins a step with the probability `joining`.
     """
-    examples, rate = run.most_examples, float(joining)
+    examples = run.most_examples
+    rate = float(joining)
     if rate == 1:
         return examples
     allowed = math.log(OVERFULL / 2) + math.log(delta) - math.log(run.steps * _MOST_EPOCHS)
@@ -202,7 +185,8 @@ def largest_batch(run: "Run", joining: Fraction, delta: float) -> int:
             divergence += (1 - share) * math.log1p((rate - share) / (1 - rate))
         return -examples * divergence * (1 - 1e-9) <= allowed
 
-    low, high = math.ceil(examples * rate), examples
+    low = math.ceil(examples * rate)
+    high = examples
     if low >= high or not unlikely(high):
         return examples
     while high - low > 1:

@@ -21,7 +21,7 @@ from torch.utils.data import (
 
 from shoal.errors import ParameterError
 from shoal.sgd.opacus import account
-from shoal.sgd.opacus.loader_draws import LoaderDraws, WatchedOrder, coin_probability
+from shoal.sgd.opacus.loader_draws import LoaderDraws, WatchedBatches, coin_probability
 from tests.sgd.opacus_tests.engines import Made, dataset, made, prepared
 
 _DATA = dataset(50)
@@ -183,10 +183,10 @@ def test_loaders_that_are_not_known_are_refused(loader: Any, message: str) -> No
 
 
 def test_an_epoch_that_is_no_permutation_is_refused_as_it_begins() -> None:
-    order = WatchedOrder(_Liar(_DATA), 50)
+    watched = WatchedBatches(BatchSampler(_Liar(_DATA), 5, False), 50)
     with pytest.raises(ParameterError, match="_Liar, drew 50 indices that are not the 50 examples, each once"):
-        iter(order)
-    assert order.epochs == 0
+        next(iter(watched))
+    assert watched.epochs == 0
 
 
 def test_coarse_coins_are_refused() -> None:
@@ -269,13 +269,14 @@ def test_the_same_noise_after_the_order_of_another_generator_is_refused() -> Non
         trained.train()
 
 
-def test_the_same_seed_after_a_checkpoint_of_poisson_steps_is_refused(tmp_path: Path) -> None:
-    path, data = tmp_path / "checkpoint.pt", dataset(64)
-    trained = made(data, poisson=True)
+@pytest.mark.parametrize("poisson", [False, True])
+def test_the_same_seed_after_a_checkpoint_is_refused(tmp_path: Path, poisson: bool) -> None:
+    path, data = tmp_path / "checkpoint.pt", DataLoader(dataset(64), batch_size=16, shuffle=True)
+    trained = made(data, poisson=poisson)
     torch.manual_seed(8)
     trained.train()
     trained.engine.save_checkpoint(path=path, module=trained.model, optimizer=trained.optimizer)
-    engine, model, optimizer, loader = prepared(data, poisson=True)
+    engine, model, optimizer, loader = prepared(data, poisson=poisson)
     engine.load_checkpoint(path=path, module=model, optimizer=optimizer)
     resumed = Made(engine, model, optimizer, loader, account(engine, loader))
     torch.manual_seed(8)

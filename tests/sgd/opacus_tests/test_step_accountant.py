@@ -99,29 +99,8 @@ def test_a_checkpoint_that_does_not_say_how_it_was_drawn_is_refused() -> None:
     assert len(fresh) == 0
 
 
-def test_the_same_seed_after_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    path, data = tmp_path / "checkpoint.pt", dataset(64)
-    engine, model, optimizer, loader = prepared(DataLoader(data, batch_size=16, shuffle=True))
-    trained = Made(engine, model, optimizer, loader, account(engine, loader))
-    torch.manual_seed(8)
-    trained.train()
-    engine.save_checkpoint(path=path, module=model, optimizer=optimizer)
-    resumed = _again(path, DataLoader(data, batch_size=16, shuffle=True))
-    torch.manual_seed(8)
-    with pytest.raises(ParameterError, match="after a checkpoint with another number"):
-        resumed.train()
-    torch.manual_seed(9)
-    assert resumed.train().account.epochs == 2
-
-
 def _loader(data: Any = None, **more: Any) -> Any:
     return DataLoader(dataset(64) if data is None else data, batch_size=16, shuffle=True, **more)
-
-
-def _step(trained: Made, batch: Any) -> None:
-    trained.optimizer.zero_grad()
-    loss_of(trained.model, *batch).backward()
-    trained.optimizer.step()
 
 
 def _asked(trained: Made) -> float:
@@ -149,12 +128,12 @@ def test_a_batch_that_is_used_twice(poisson: bool, accountant: str) -> None:
     trained = made(_loader(), poisson=poisson, accountant=accountant)
     batches = iter(trained.loader)
     for _ in range(2):
-        _step(trained, next(batches))
+        trained.step(*next(batches))
     assert _asked(trained) > 0
     batch = next(batches)
-    _step(trained, batch)
+    trained.step(*batch)
     with pytest.raises(ParameterError, match=r"step 4, and the loader has drawn 3 batches"):
-        _step(trained, batch)
+        trained.step(*batch)
         _asked(trained)
 
 
@@ -165,7 +144,7 @@ def test_iterators_opened_before_the_account(poisson: bool, accountant: str) -> 
     next(batches)
     trained = Made(engine, model, optimizer, loader, account(engine, loader, optimizer))
     with pytest.raises(ParameterError, match="by iterators that are opened after account"):
-        _step(trained, next(batches))
+        trained.step(*next(batches))
         _asked(trained)
     if accountant == "shoal":
         assert trained.train().account.steps == 4
@@ -179,19 +158,7 @@ def test_batches_before_the_account_do_not_count() -> None:
         (batch, *_) = list(loader)
         trained = Made(engine, model, optimizer, loader, account(engine, loader))
         with pytest.raises(ParameterError, match="step 1, and the loader has drawn 0 batches"):
-            _step(trained, batch)
-
-
-@pytest.mark.parametrize("accountant", ["shoal", "prv"])
-def test_a_rate_that_is_changed(accountant: str) -> None:
-    trained = made(_loader(), poisson=True, accountant=accountant).train()
-    before = _asked(trained)
-    trained.loader.batch_sampler.sample_rate = 0.9
-    with pytest.raises(ParameterError, match=r"at the rate 0\.25, and now from 64 at 0\.9"):
-        trained.train()
-    assert _asked(trained) == before
-    trained.loader.batch_sampler.sample_rate = 0.25
-    assert _asked(trained.train()) > before
+            trained.step(*batch)
 
 
 def test_a_checkpoint_counts_from_there(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ All statistics are of fixed keys: were these not fixed, each assertion would be 
 """
 
 import math
-import time
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from shoal import ParameterError, Simulation, sgd
+from shoal import ParameterError, sgd
 from shoal.numerics.normal import gaussian_delta
 from shoal.sgd.bounds import plain
 from shoal.sgd.gradient_noise import KeyedWords, Words
@@ -186,40 +185,6 @@ def test_the_number_of_examples_is_in_no_guarantee_where_it_is_a_secret() -> Non
         Run(sampling="allocation", **fields).batches(key=KEY, epoch=0)
 
 
-@pytest.mark.slow
-def test_a_million_indices_take_less_than_half_a_second() -> None:
-    spent = []
-    for epoch in range(3):
-        start = time.process_time()
-        allocated(Allocation(), 10**6, 3907, epoch)
-        spent.append(time.process_time() - start)
-    assert min(spent) < 0.5
-
-
-def test_refusals() -> None:
-    for bad in (b"short", "a" * 32, None):
-        with pytest.raises(ParameterError, match="key must be 32 bytes"):
-            allocated(Allocation(), 10, 2, 0, bad)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="epoch must be at least 0"):
-        allocated(Allocation(), 10, 2, -1)
-
-
-@pytest.mark.slow
-def test_a_training_draws_by_it_unless_it_is_told_otherwise() -> None:
-    rows = np.random.default_rng(1).normal(size=(2000, 3))
-    made = sgd.PrivateLogisticRegression(noise_multiplier=2, batch_size=50, simulation=Simulation(seed=1))
-    result = made.fit(rows, rows[:, 0] > 0).guarantee_
-    assert (result.run.sampling, result.bound) == ("allocation", "allocation")
-    assert made.score(rows, rows[:, 0] > 0) > 0.8
-    shuffled = sgd.guarantee(replace(result.run, sampling="permutation"), delta=1e-6)
-    assert result.epsilon < shuffled.epsilon
-    for other in (
-        sgd.PrivateLogisticRegression(noise_multiplier=2, batch_size=50, noise="example"),
-        sgd.LocalLogisticRegression(noise_multiplier=2, batch_size=50),
-    ):
-        assert other.fit(rows, rows[:, 0] > 0).guarantee_.run.sampling == "permutation"
-
-
 def test_several_participations_are_one_in_each_block() -> None:
     run = Run(examples=3000, batch_size=300, sampling="allocation", participations=3, public_steps=20)
     assert run.blocks == [7, 7, 6]
@@ -278,11 +243,11 @@ def test_little_noise_is_evaluated(adjacency: Any, steps: int, noise: float, eps
 @pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "steps"), representative(product(("zero-out", "replace"), (2, 8, 235)), 2))
 def test_epsilon_has_no_cliff(adjacency: Any, steps: int) -> None:
-    """With every step of 4 % in σ from 0.44 to 0.12, ε grows, and not by much more than the plain bound does."""
+    """With every step of 8 % in σ from 0.44 to 0.12, ε grows, and not by much more than the plain bound does."""
     run = Run(examples=64 * steps, batch_size=64, noise_multiplier=0.44, sampling="allocation", adjacency=adjacency)
     epsilon, unhidden = sgd.guarantee(run, delta=1e-5).epsilon, plain(run, 1e-5).epsilon
     while run.multiplier > 0.12:
-        run = replace(run, noise_multiplier=run.multiplier * 0.96)
+        run = replace(run, noise_multiplier=run.multiplier * 0.92)
         before, unhidden_before = epsilon, unhidden
         epsilon, unhidden = sgd.guarantee(run, delta=1e-5).epsilon, plain(run, 1e-5).epsilon
         assert 0 < epsilon - before < 1.1 * (unhidden - unhidden_before), run.multiplier

@@ -4,7 +4,6 @@ All statistics are of fixed keys: were these not fixed, each assertion would be 
 """
 
 import math
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -141,13 +140,3 @@ def test_poisson_accounting_is_for_runs_that_drew_so() -> None:
         assert "poisson" not in {bound.name for bound in other.sampler.bounds(other, 1e-6)}
     with pytest.raises(ParameterError, match="a filter counts one use an epoch"):
         sgd.Filter(epsilon=1, delta=1e-6, adjacency="zero-out").charge(run)
-
-
-@pytest.mark.slow
-def test_fifty_million_coins_take_two_seconds() -> None:
-    run, spent = Run(examples=60_000, batch_size=64, sampling="poisson"), []
-    for epoch in range(2):
-        start = time.process_time()
-        run.batches(key=KEY, epoch=epoch)
-        spent.append(time.process_time() - start)
-    assert min(spent) < 2

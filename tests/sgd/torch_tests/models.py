@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "Case", "clipped_loop"]
 
 BOOKS, FORMED = "book-keeping", "per-example"
 
@@ -244,3 +244,18 @@ CASES: dict[str, Case] = {
     "attention": Case(Encoder, (4, 6), FORMED),
     "instance norm": Case(_image(lambda: nn.InstanceNorm2d(2, affine=True), 2), (2, 6, 6), FORMED),
 }
+
+
+def clipped_loop(
+    model: nn.Module, loss: Callable[..., Tensor], inputs: tuple[Tensor, ...], target: Tensor, clip: float
+) -> list[Tensor]:
+    """Return the clipped sum as the definition has it, by a loop over examples."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    sums = [torch.zeros_like(parameter) for parameter in trained]
+    for i in range(len(target)):
+        value = loss(model(*(each[i : i + 1] for each in inputs)), target[i : i + 1]).sum()
+        found = torch.autograd.grad(value, trained, allow_unused=True, materialize_grads=True)
+        norm = float(torch.cat([gradient.double().flatten() for gradient in found]).norm())
+        for total, gradient in zip(sums, found, strict=True):
+            total.add_(gradient, alpha=clip / max(clip, norm))
+    return sums

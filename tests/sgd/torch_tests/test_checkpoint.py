@@ -230,6 +230,10 @@ def test_another_plan_is_not(tmp_path: Path) -> None:
     path = tmp_path / "training"
     training(epochs=1).fit().save(path)
     assert training(epochs=3, resume=path).fit().epochs == 3
+    planned = training(epochs=5, sampling="fixed-order").fit(epochs=1)
+    planned.save(path)
+    shorter = training(epochs=1, sampling="fixed-order", resume=path)
+    assert shorter.epsilon == planned.epsilon == planned.account.spent(5)  # what was seen may have made it shorter
 
 
 @pytest.mark.slow

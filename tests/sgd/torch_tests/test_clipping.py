@@ -16,7 +16,7 @@ from shoal.errors import NotFiniteWarning, ParameterError
 from shoal.sgd.torch.clipping import Clipping, StepGraph, Sums, padded, public_size
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples, Group
-from tests.sgd.torch_tests.models import CASES
+from tests.sgd.torch_tests.models import CASES, clipped_loop
 from tests.sgd.torch_tests.trainings import dataset, network, training
 
 EXAMPLES = 7
@@ -28,17 +28,7 @@ needs_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a
 
 
 def one_by_one(model: nn.Module, loss: nn.Module, inputs: Tensor, target: Tensor, clip: float) -> list[Tensor]:
-    """Return the clipped sum as the definition has it."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    sums = [torch.zeros_like(parameter) for parameter in trained]
-    for i in range(len(target)):
-        value = loss(model(inputs[i : i + 1]), target[i : i + 1])
-        gradients = torch.autograd.grad(value, trained, allow_unused=True)
-        found = [torch.zeros_like(p) if g is None else g for p, g in zip(trained, gradients, strict=True)]
-        norm = torch.sqrt(sum((g.double() ** 2).sum() for g in found))  # type: ignore[arg-type]
-        for total, gradient in zip(sums, found, strict=True):
-            total.add_(gradient, alpha=min(1.0, clip / float(norm)))
-    return sums
+    return clipped_loop(model, loss, (inputs,), target, clip)
 
 
 def tried(model: nn.Module, inputs: Tensor, target: Tensor, clip: float, size: int | None = None) -> Clipping:

@@ -11,6 +11,7 @@ from torch.utils.data import TensorDataset
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples, Group
+from tests.sgd.torch_tests.models import clipped_loop
 
 transformers = pytest.importorskip("transformers")
 
@@ -47,18 +48,6 @@ class Named(nn.Module):
         return self.model(**given).logits  # type: ignore[no-any-return]
 
 
-def _loop(model: nn.Module, inputs: tuple[Tensor, ...], target: Tensor, trained: list[Tensor]) -> list[Tensor]:
-    """Return the sum of gradients that are clipped to norm 1, as the definition has it."""
-    sums = [torch.zeros_like(each) for each in trained]
-    for i in range(len(target)):
-        loss = nn.functional.cross_entropy(model(*(each[i : i + 1] for each in inputs)), target[i : i + 1])
-        found = torch.autograd.grad(loss, trained, allow_unused=True, materialize_grads=True)
-        norm = float(torch.cat([each.flatten() for each in found]).norm())
-        for total, gradient in zip(sums, found, strict=True):
-            total.add_(gradient, alpha=min(1.0, 1 / norm))
-    return sums
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("kind", _MODELS)
@@ -78,5 +67,6 @@ def test_sum_is_that_of_a_loop(kind: str, attention: str) -> None:
     clipping.try_out(Examples(examples, count=_EXAMPLES, collate=None, device=target.device))
     assert clipping.route == "book-keeping", clipping.why
     sums, _ = clipping.total(Batch(0, 0, (Group(np.arange(_EXAMPLES), inputs, target),)))
-    for found, expected in zip(sums, _loop(model, inputs, target, list(trained.values())), strict=True):
+    right = clipped_loop(model, nn.CrossEntropyLoss(), inputs, target, 1.0)
+    for found, expected in zip(sums, right, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from shoal.errors import MixedError, ParameterError
 from shoal.mechanisms.coins import Simulation
 from shoal.sgd.torch.examples import Batch
+from tests.sgd.torch_tests.models import clipped_loop
 from tests.sgd.torch_tests.trainings import dataset, network, training
 
 Items = list[tuple[Tensor, Tensor]]
@@ -141,18 +142,11 @@ def test_padding_never_reaches_the_model(side: str) -> None:
     with pytest.raises(ParameterError, match=r"5 different shapes; use batch\.groups"):
         _ = batch.inputs
     total, loss = run._clipping.total(batch)
-    right = [torch.zeros_like(parameter) for parameter in model.parameters()]
-    losses = 0.0
-    for text, label in texts:
-        value = functional.cross_entropy(model(text[None]), label[None])
-        gradients = torch.autograd.grad(value, list(model.parameters()))
-        norm = float(torch.sqrt(sum((gradient**2).sum() for gradient in gradients)))  # type: ignore[arg-type]
-        for whole, gradient in zip(right, gradients, strict=True):
-            whole.add_(gradient, alpha=min(1.0, 0.05 / norm))
-        losses += value.item() / 10
-    assert loss == pytest.approx(losses, rel=1e-5)
-    for found, expected in zip(total, right, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    alone = [clipped_loop(model, nn.CrossEntropyLoss(), (text[None],), label[None], 0.05) for text, label in texts]
+    losses = [functional.cross_entropy(model(text[None]), label[None]).item() for text, label in texts]
+    assert loss == pytest.approx(sum(losses) / 10, rel=1e-5)
+    for found, *parts in zip(total, *alone, strict=True):
+        torch.testing.assert_close(found, torch.stack(parts).sum(0), rtol=1e-4, atol=1e-6)
     assert sorted(batch.indices.tolist()) == list(range(10))
     run.step(batch)
 
@@ -371,13 +365,7 @@ def test_one_by_one_no_model_can_mix(name: str, monkeypatch: pytest.MonkeyPatch)
     assert run.route == "per-example"
     batch = next(run.batches())
     total, _ = run._clipping.total(batch)
-    whole = [torch.zeros_like(parameter) for parameter in model.parameters()]
-    for place in range(len(batch)):
-        value = functional.cross_entropy(model(batch.inputs[0][place : place + 1]), batch.target[place : place + 1])
-        gradients = torch.autograd.grad(value, list(model.parameters()))
-        norm = float(torch.sqrt(sum((gradient**2).sum() for gradient in gradients)))  # type: ignore[arg-type]
-        for part, gradient in zip(whole, gradients, strict=True):
-            part.add_(gradient, alpha=min(1.0, 1 / max(norm, 1e-12)))
+    whole = clipped_loop(model, nn.CrossEntropyLoss(), batch.inputs, batch.target, 1.0)
     for found, expected in zip(total, whole, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 

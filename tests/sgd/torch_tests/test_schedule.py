@@ -10,8 +10,7 @@ from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader, TensorDataset
 
 from shoal.errors import ParameterError
-from shoal.mechanisms.coins import Simulation
-from shoal.sgd.torch import Training, make_private
+from shoal.sgd.torch import Training
 from tests.sgd.torch_tests.trainings import Quiet, dataset, double, network, training
 
 SCHEDULERS: list[Any] = [
@@ -168,15 +167,14 @@ def test_a_loader_with_a_large_batch_in_a_small_memory(quiet: bool) -> None:
         model = network().double()
         optimizer = Counted(model.parameters(), lr=0.5)
         loader = DataLoader(double(400), batch_size=200, shuffle=True)
-        run = make_private(
+        run = training(
             model,
-            optimizer,
             loader,
-            loss=nn.CrossEntropyLoss(),
+            optimizer=optimizer,
+            batch_size=200,
             noise_multiplier=1e4,
             clip_norm=0.1,
             virtual_batch_size=virtual,
-            simulation=Simulation(seed=7),
         )
         if quiet:
             run._noise = Quiet(key=bytes(32))

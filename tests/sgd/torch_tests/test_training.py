@@ -46,7 +46,9 @@ class Together(Workers):
 @pytest.mark.slow
 def test_workers_load_examples_one_by_one() -> None:
     """A worker of torch calls __getitems__ where there is one, and nothing else does."""
-    run = training(data=DataLoader(Together(), batch_size=8, num_workers=1), batch_size=None)
+    run = training(
+        data=DataLoader(Together(), batch_size=8, num_workers=1),
+    )
     for batch in run.batches():
         assert batch.inputs[0][:, 0].tolist() == batch.indices.tolist()
         run.step(batch)
@@ -69,7 +71,7 @@ def test_the_workers_of_a_loader_load_the_batches_that_are_drawn(collate: Callab
     """They see indices that were drawn before, and so the examples of every step are those without workers."""
     loader: DataLoader[Any] = DataLoader(Workers(), batch_size=8, num_workers=2)
     here = training(data=Workers(), collate=collate)
-    there = training(data=loader, batch_size=None, collate=collate)
+    there = training(data=loader, collate=collate)
     seen: set[float] = set()
     for own, loaded in zip(here.batches(), there.batches(), strict=True):
         assert own.indices.tolist() == loaded.indices.tolist()
@@ -298,7 +300,7 @@ def test_all_kinds_of_datasets_train_the_same() -> None:
     weights = []
     for data in kinds:
         model = network()
-        run = training(model, data, batch_size=None if isinstance(data, DataLoader) else 8)
+        run = training(model, data)
         run.fit(epochs=1)
         weights.append(torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()]))
     assert all(torch.equal(weights[0], other) for other in weights[1:])
@@ -323,10 +325,10 @@ def test_collate_makes_the_batches() -> None:
 
 
 def test_only_the_first_examples_are_used() -> None:
-    run = training(drop_last=True, examples=24)
+    run = training(data=DataLoader(dataset(), batch_size=8, drop_last=True), examples=24)
     assert sorted(index for batch in run.batches() for index in (batch.indices, run.step(batch))[0]) == list(range(24))
     assert run.run.examples == 24
-    assert training(data=dataset(32), drop_last=True).run.examples == 32
+    assert training(data=DataLoader(dataset(32), batch_size=8, drop_last=True)).run.examples == 32
 
 
 @pytest.mark.slow

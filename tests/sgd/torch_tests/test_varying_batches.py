@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,7 +11,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 from shoal.errors import NotFiniteError, NotFiniteWarning, ParameterError
 from shoal.sgd.gradient_noise import GRID, margin_for
-from shoal.sgd.torch import Training, make_private
+from shoal.sgd.torch import Training
 from shoal.sgd.torch.examples import Batch
 from shoal.sgd.torch.step_noise import StepNoise
 from tests.sgd.torch_tests.trainings import dataset, network, training
@@ -79,11 +78,11 @@ def test_steps_are_those_of_a_loop(sampling: str, route: dict[str, Any], monkeyp
     # A planted fault, a sum that is divided by how many examples are in it, is seen.
     update = Training._update
 
-    def wrong(self: Training, buffer: Any, batch: Batch) -> None:
+    def wrong(self: Training, batch: Batch) -> None:
         step, share = self._watched.step, self.run.batch_size / max(1, len(batch))
         with monkeypatch.context() as patch:
             patch.setattr(self._watched, "step", lambda parts: step([part.mul_(share) for part in parts]))
-            update(self, buffer, batch)
+            update(self, batch)
 
     monkeypatch.setattr(Training, "_update", wrong)
     assert max(differences(training(data=data, **chosen), data)[0]) > 0.1
@@ -181,6 +180,17 @@ def test_the_margin_is_a_public_number() -> None:
     assert "400" not in repr(secret[1]) and "examples=400" in repr(run)
 
 
+def test_examples_may_take_part_in_several_steps_of_an_epoch() -> None:
+    run = training(participations=2)
+    drawn = []
+    for batch in run.batches():
+        drawn += batch.indices.tolist()
+        run.step(batch)
+    assert sorted(drawn) == sorted(2 * list(range(30)))
+    found = run.guarantee()
+    assert found is not None and found.run.participations == 2 and found.epsilon > training().account.spent(1)
+
+
 @pytest.mark.slow
 def test_the_sampler_that_ran_is_that_of_the_guarantee(tmp_path: Path) -> None:
     file = tmp_path / "training.shoal"
@@ -192,39 +202,3 @@ def test_the_sampler_that_ran_is_that_of_the_guarantee(tmp_path: Path) -> None:
         training(sampling="allocation", epochs=2, resume=file)
     again = training(sampling="permutation", epochs=2, resume=file)
     assert again.epsilon == run.epsilon
-
-
-@pytest.mark.parametrize("sampling", ["allocation", "poisson"])
-def test_a_step_after_a_crash_has_the_same_examples_and_the_same_noise(tmp_path: Path, sampling: str) -> None:
-    chosen: dict[str, Any] = {"sampling": sampling, "batch_size": 3, "simulation": None, "epochs": 2}
-    whole, file = training(**chosen), tmp_path / "training.shoal"
-    steps = []
-    for _ in range(2):
-        for batch in whole.batches():
-            if batch.epoch == 1 and batch.step == 4:
-                whole.save(file)
-            whole.step(batch)
-            steps.append(batch.indices.tolist())
-    later = training(**chosen, resume=file)
-    after = []
-    for batch in later.batches():
-        after.append(batch.indices.tolist())
-        later.step(batch)
-    assert after == steps[14:]
-    for one, other in zip(whole.model.parameters(), later.model.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
-@pytest.mark.slow
-def test_frozen_parameters_and_loaders_work_as_before() -> None:
-    model = network()
-    next(iter(model.parameters())).requires_grad_(False)
-    loader = torch.utils.data.DataLoader(dataset(64), batch_size=16, shuffle=True)
-    chosen = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.SGD(chosen, lr=0.1)
-    frozen = next(iter(model.parameters())).clone()
-    run = make_private(model, optimizer, loader, loss=nn.CrossEntropyLoss(), noise_multiplier=1.0).fit()
-    result = run.guarantee()
-    assert result is not None and result.run.sampling == "allocation"
-    assert torch.equal(frozen, next(iter(model.parameters())))
-    assert np.isfinite([entry["loss"] for entry in run.history]).any()

@@ -158,7 +158,7 @@ def different(rank: int, folder: Path) -> Any:
 
 
 def one_fails(rank: int, folder: Path) -> Any:
-    said = {"start": _caught(lambda: together(noise_multiplier=-1.0 if rank else 20.0))}
+    said = {"start": _caught(lambda: together(delta=-1.0 if rank else 1e-6))}
     said["simulation"] = _caught(lambda: together(simulation=7 if rank else Simulation(seed=7)))
     data = Failing(broken=False)
     run = together(data=data, batch_size=30)

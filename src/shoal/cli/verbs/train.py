@@ -18,7 +18,7 @@ from shoal.cli.app import TRAINING, app
 from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import show
 from shoal.cli.pictures import check_plot, save_plot
-from shoal.cli.train_output import Sampling, print_training
+from shoal.cli.train_output import print_training
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError, PrecisionWarning
 from shoal.mechanisms.coins import Simulation, coins_for
@@ -26,6 +26,7 @@ from shoal.sgd.estimator import are_conventional
 from shoal.sgd.example_table import Examples, read_examples
 from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.logistic import LinearClassifier, LocalLogisticRegression, PrivateLogisticRegression
+from shoal.sgd.sampler import SAMPLERS
 
 __all__ = ["train"]
 
@@ -33,6 +34,15 @@ _SHARE = 0.2
 _WITHOUT_NOISE = "accuracy, loss and their picture are computed from data without noise: the guarantee is the model's"
 _NOT_PRIVATE = "the coins come from a seed, and anybody can toss them again: for simulation only, never for real people"
 
+Sampling = Annotated[
+    str | None,
+    Parameter(
+        metavar="NAME",
+        help="how the steps of an epoch are drawn (subsampling): "
+        + "; ".join(f"{sampler.name}, {sampler.description}" for sampler in SAMPLERS.values())
+        + ".",
+    ),
+]
 Names = Annotated[str | None, Parameter(metavar="NAME,NAME,…")]
 Seed = Annotated[Count | None, Parameter(metavar="SEED")]
 

@@ -7,18 +7,20 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from opacus import PrivacyEngine
-from opacus.accountants import GaussianAccountant, PRVAccountant, RDPAccountant
+from opacus.accountants import GaussianAccountant, IAccountant, PRVAccountant, RDPAccountant
+from opacus.optimizers import DPOptimizer
+from torch import nn
+from torch.utils.data import DataLoader
 
 from shoal.amplification.gaussian_clones import FARTHEST
 from shoal.assumptions import Assumption
 from shoal.checks import positive, probability, whole
 from shoal.composition.composition_method import Round
-from shoal.composition.loss_accountant import LossProfile
 from shoal.digits import rounded_up
 from shoal.documentation import linked
-from shoal.errors import ParameterError, UnreachableError
+from shoal.errors import ParameterError
 from shoal.rounding import slack
-from shoal.sgd.bounds import THEOREMS
+from shoal.sgd.bounds import THEOREMS, directions, largest_epsilon
 from shoal.sgd.guarantees import calibrate, guarantee
 from shoal.sgd.opacus.loader_draws import LoaderDraws, check_adjacency, coin_probability
 from shoal.sgd.opacus.step_accountant import MECHANISM, StepAccountant, WatchedSteps
@@ -129,25 +131,20 @@ class EngineGuarantee:
 
 
 class EngineAccount:
-    """The steps of an engine, and the loader that their batches came from; `account` makes it.
-
-    Attributes
-    ----------
-    draws : LoaderDraws
-        What the loader does.
-    watched : WatchedSteps
-        What is checked in every step.
-    """
+    """The steps of an engine, and the loader that their batches came from; `account` makes it."""
 
     def __init__(
         self,
-        accountant: Any,
+        accountant: IAccountant,
         draws: LoaderDraws,
         since: tuple[int, int],
         watched: WatchedSteps,
-        optimizer: Any = None,
+        optimizer: DPOptimizer | None = None,
     ) -> None:
-        self._accountant, self.draws, self._since, self.watched = accountant, draws, since, watched
+        self._accountant = accountant
+        self.draws = draws
+        self._since = since
+        self.watched = watched
         self.counted_by = None if optimizer is None else (optimizer, optimizer.step_hook)
         """The optimizer, and the hook by which its last step was counted; None before it was seen."""
 
@@ -176,7 +173,8 @@ class EngineAccount:
             "zero-out", an example is left out of its batch; or "replace", another is in its place.
         """
         delta = self._checked(delta, adjacency)
-        history, draws = self._history(), self.draws
+        history = self._history()
+        draws = self.draws
         shared: dict[str, Any] = {
             "delta": delta,
             "adjacency": adjacency,
@@ -279,12 +277,10 @@ class EngineAccount:
     def check_drawn(self, more: int = 0) -> None:
         """Refuse more steps than the loader drew batches since it is watched.
 
-        Parameters
-        ----------
-        more : int
-            How many steps are about to be counted.
+        `more` steps are about to be counted.
         """
-        steps, drawn = self.steps + more - self._since[0], self.draws.watched.batches - self._since[1]
+        steps = self.steps + more - self._since[0]
+        drawn = self.draws.watched.batches - self._since[1]
         if steps > drawn:
             raise ParameterError(
                 f"since account was called, this is step {steps:,}, and the loader has drawn {drawn:,} batches: other "
@@ -309,7 +305,12 @@ class EngineAccount:
         return loader_limit(replace(run, examples=draws.examples), delta=delta, drop_last=draws.drop_last)
 
 
-def account(engine: Any, loader: Any, optimizer: Any = None, module: Any = None) -> EngineAccount:
+def account(
+    engine: PrivacyEngine,
+    loader: DataLoader[object],
+    optimizer: DPOptimizer | None = None,
+    module: nn.Module | None = None,
+) -> EngineAccount:
     """Return the account of an engine of Opacus, which reads everything from what `make_private` returned.
 
     Call it after `make_private` and before the first step: from then on the loader counts its batches and epochs. With
@@ -382,7 +383,7 @@ def account(engine: Any, loader: Any, optimizer: Any = None, module: Any = None)
     tied = EngineAccount(accountant, draws, _watch(accountant, draws.watched), watched, optimizer)
     if isinstance(accountant, StepAccountant):
         accountant.tie(tied)
-    else:  # which does not ask, and so torch does, before the model changes
+    elif optimizer is not None:  # the accountant does not ask, and so torch does, before the model changes
         optimizer.original_optimizer.register_step_pre_hook(lambda *_: watched.check(optimizer))
     return tied
 
@@ -412,36 +413,18 @@ def _check_counted(accountant: Any, optimizer: Any) -> None:
 def coins_epsilon(rate: float, steps: Sequence[tuple[float, int]], *, delta: float, adjacency: str) -> float:
     """Return ε of all steps together; infinity where there is too little noise for one.
 
-    Parameters
-    ----------
-    rate : float
-        The probability that an example joins a step, not less than it is.
-    steps : sequence of tuple of (float, int)
-        The noise multiplier and the number of each kind of steps.
-    delta : float
-        δ.
-    adjacency : str
-        "zero-out" or "replace".
-
-    Examples
-    --------
-    >>> coins_epsilon(1 / 94, [(0.8, 94)], delta=1e-6, adjacency="zero-out")
-    2.0767...
+    The rate is not below the probability with which an example joins a step; `steps` has the
+    noise multiplier and the number of each kind of steps.
     """
-    directions = ("replace",) if adjacency == "replace" else ("remove", "add")
-    try:
-        return max(
-            LossProfile(
-                tuple(Round(PoissonStep(_UP / noise, each, rate), FARTHEST, number) for noise, number in steps)
-            ).epsilon(delta)
-            for each in directions
-        )
-    except UnreachableError:
-        return math.inf
+    rounds = (
+        [Round(PoissonStep(_UP / noise, each, rate), FARTHEST, number) for noise, number in steps]
+        for each in directions(adjacency)
+    )
+    return largest_epsilon(rounds, delta)
 
 
 def noise_multiplier_for(
-    loader: Any,
+    loader: DataLoader[object],
     *,
     epsilon: float,
     delta: float,
@@ -474,7 +457,9 @@ def noise_multiplier_for(
     >>> round(noise_multiplier_for(loader, epsilon=2, delta=1e-6, epochs=1, poisson_sampling=False), 1)
     2.2
     """
-    target, delta, epochs = positive(epsilon=epsilon), probability(delta=delta), whole(epochs=epochs)
+    target = positive(epsilon=epsilon)
+    delta = probability(delta=delta)
+    epochs = whole(epochs=epochs)
     check_adjacency(adjacency)
     draws = LoaderDraws.of(loader)
     if draws.order is not None and not poisson_sampling:
@@ -494,5 +479,6 @@ def noise_multiplier_for(
     noise = calibrate(run, epsilon=target, delta=delta).multiplier
     more = _MORE
     while coins_epsilon(rate, [(noise, steps * epochs)], delta=delta, adjacency=adjacency) > target:
-        noise, more = noise * more, more * more
+        noise = noise * more
+        more = more * more
     return noise

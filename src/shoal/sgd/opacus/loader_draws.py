@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from opacus.data_loader import CollateFnWithEmpty, DPDataLoader
 from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Sampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
 from shoal.checks import known
 from shoal.errors import ParameterError
@@ -27,7 +27,6 @@ __all__ = [
     "LoaderDraws",
     "WatchedBatches",
     "WatchedCoins",
-    "WatchedOrder",
     "check_adjacency",
     "coin_probability",
 ]
@@ -56,13 +55,8 @@ class GeneratorStates:
     def check(self, generator: Any, device: torch.device) -> None:
         """Remember the state of a generator; refuse one that it was in before.
 
-        Parameters
-        ----------
-        generator : torch.Generator or None
-            The generator, or None for the default one of the device.
-        device : torch.device
-            A device. Only default generators of the CPU and of CUDA are known; others are not
-            checked.
+        None is the default generator of the device; on other devices than the CPU and CUDA
+        it is not known, and not checked.
         """
         if generator is None and device.type == "cuda":
             index = torch.cuda.current_device() if device.index is None else device.index
@@ -80,61 +74,21 @@ class GeneratorStates:
         self.seen.add(digest)
 
 
-class WatchedOrder(Sampler[int]):
-    """The sampler of a loader, which goes on as it was and remembers how many epochs were begun.
+class WatchedBatches(BatchSampler):
+    """The batches of a loader in an order, which go on as they were; batches and epochs are counted as they are drawn.
 
     An epoch that does not use every example once, or has the random order of an earlier one, is refused as it begins.
-
-    Parameters
-    ----------
-    order : Sampler
-        What draws the order of an epoch.
-    examples : int
-        n.
-    """
-
-    def __init__(self, order: Sampler[int], examples: int) -> None:
-        self.order, self.examples = order, examples
-        self.epochs = 0
-        self.seen: set[str] = set()
-        """A hash of every order that was drawn."""
-
-    def __iter__(self) -> Iterator[int]:
-        """Draw the order of one epoch, all at once."""
-        drawn = np.fromiter(self.order, np.int64)
-        if not np.array_equal(np.sort(drawn), np.arange(self.examples)):
-            raise ParameterError(
-                f"the sampler of the loader, {type(self.order).__name__}, drew {len(drawn):,} indices that are not the "
-                f"{self.examples:,} examples, each once; {_ADVICE}"
-            )
-        digest = hashlib.sha256(drawn.tobytes()).hexdigest()
-        if digest in self.seen and type(self.order) is RandomSampler and self.examples >= _MANY:
-            raise ParameterError(f"this epoch has the order of an earlier one: {SEEDED_AGAIN}")
-        self.epochs += 1
-        self.seen.add(digest)
-        return iter(drawn.tolist())
-
-    def __len__(self) -> int:
-        """Return how many indices an epoch has."""
-        return self.examples
-
-
-class WatchedBatches(BatchSampler):
-    """The batches of a loader in an order, which go on as they were and are counted as they are drawn.
-
-    Parameters
-    ----------
-    batches : BatchSampler
-        What cuts the order of an epoch into batches.
-    examples : int
-        n.
     """
 
     def __init__(self, batches: Any, examples: int) -> None:
-        self.order = WatchedOrder(batches.sampler, examples)
-        super().__init__(self.order, batches.batch_size, batches.drop_last)
+        super().__init__(batches.sampler, batches.batch_size, batches.drop_last)
+        self.examples = examples
+        self.epochs = 0
+        """How many epochs were begun."""
         self.batches = 0
-        """How many were drawn."""
+        """How many batches were drawn."""
+        self.seen: set[str] = set()
+        """A hash of every order that was drawn."""
         self.since: list[tuple[Any, int, int]] = []
         """Every accountant that is tied to it, with its steps and the batches at that time."""
         self._read = self._cuts()
@@ -144,25 +98,41 @@ class WatchedBatches(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         """Draw the batches of one epoch; refuse one that is not cut as the account says."""
-        for batch in super().__iter__():
-            if self._cuts() != self._read:
-                raise ParameterError(
-                    f"the batch sampler of the loader was changed: it had batch_size={self._read[1]}, "
-                    f"drop_last={self._read[2]}, and has {self.batch_size}, {self.drop_last}, or another sampler; "
-                    "make another loader, with an engine of its own"
-                )
+        self._check_cuts()
+        order = self._order()
+        used = len(order) - len(order) % self.batch_size if self.drop_last else len(order)
+        for start in range(0, used, self.batch_size):
+            self._check_cuts()
             self.batches += 1
-            yield batch
+            yield order[start : start + self.batch_size]
+
+    def _check_cuts(self) -> None:
+        if self._cuts() != self._read:
+            raise ParameterError(
+                f"the batch sampler of the loader was changed: it had batch_size={self._read[1]}, "
+                f"drop_last={self._read[2]}, and has {self.batch_size}, {self.drop_last}, or another sampler; "
+                "make another loader, with an engine of its own"
+            )
+
+    def _order(self) -> list[int]:
+        """Draw the order of one epoch, all at once."""
+        drawn = np.fromiter(self.sampler, np.int64)
+        if not np.array_equal(np.sort(drawn), np.arange(self.examples)):
+            raise ParameterError(
+                f"the sampler of the loader, {type(self.sampler).__name__}, drew {len(drawn):,} indices that are not "
+                f"the {self.examples:,} examples, each once; {_ADVICE}"
+            )
+        digest = hashlib.sha256(drawn.tobytes()).hexdigest()
+        if digest in self.seen and type(self.sampler) is RandomSampler and self.examples >= _MANY:
+            raise ParameterError(f"this epoch has the order of an earlier one: {SEEDED_AGAIN}")
+        self.epochs += 1
+        self.seen.add(digest)
+        indices: list[int] = drawn.tolist()
+        return indices
 
 
 class WatchedCoins(UniformWithReplacementSampler):  # type: ignore[misc]
-    """Opacus's Poisson sampling, which goes on as it was; its batches are counted as they are drawn.
-
-    Parameters
-    ----------
-    coins : UniformWithReplacementSampler
-        What draws every example by a coin.
-    """
+    """Opacus's Poisson sampling, which goes on as it was; its batches are counted as they are drawn."""
 
     def __init__(self, coins: Any) -> None:
         super().__init__(
@@ -197,26 +167,10 @@ class WatchedCoins(UniformWithReplacementSampler):  # type: ignore[misc]
 class LoaderDraws:
     """What a loader draws.
 
-    Attributes
-    ----------
-    loader : DataLoader
-        It.
-    sampling : str
-        "poisson", "permutation" or "fixed-order".
-    examples : int
-        n.
-    batch_size : int
-        b; for Poisson sampling, about the expected number of examples in a batch.
-    steps : int
-        How many batches an epoch has.
-    left_over : int
-        How many examples of an epoch are not in full batches.
-    drop_last : bool
-        Whether those are dropped, or are a batch of their own.
-    rate : float
-        The probability that an example joins a batch, from above; 0 where it is not by coins.
-    watched : WatchedBatches or WatchedCoins
-        What counts the batches that are drawn.
+    An epoch has `steps` batches of `batch_size` examples (with Poisson sampling, about so many
+    on average). The `left_over` examples of an epoch are not in full batches: they are dropped,
+    or a batch of their own. `rate` is the probability that an example joins a batch, from
+    above; 0 where batches are not drawn by coins.
     """
 
     loader: Any = field(repr=False)
@@ -230,23 +184,17 @@ class LoaderDraws:
     rate: float = 0.0
 
     @property
-    def order(self) -> WatchedOrder | None:
+    def order(self) -> WatchedBatches | None:
         """What counts the epochs; None for Poisson sampling, where only batches count."""
-        return self.watched.order if isinstance(self.watched, WatchedBatches) else None
+        return self.watched if isinstance(self.watched, WatchedBatches) else None
 
     @property
     def seen(self) -> set[Any]:
         """Hashes of the orders that were drawn, or of the generator before each Poisson batch."""
-        return self.watched.order.seen if isinstance(self.watched, WatchedBatches) else self.watched.states.seen
+        return self.watched.seen if isinstance(self.watched, WatchedBatches) else self.watched.states.seen
 
     def run(self, *, noise_multiplier: float | None, epochs: int, adjacency: str) -> Run:
-        """Return the run whose theorems hold for batches in an order (docs/opacus.md).
-
-        Parameters
-        ----------
-        noise_multiplier, epochs, adjacency : float or None, int, str
-            As for `shoal.sgd.Run`.
-        """
+        """Return the run whose theorems hold for batches in an order (docs/opacus.md)."""
         uniform = self.sampling == "permutation" and (self.drop_last or not self.left_over)
         return Run(
             examples=self.steps * self.batch_size if self.drop_last else self.examples,
@@ -317,7 +265,6 @@ class LoaderDraws:
     def _in_order(cls, loader: Any, batches: Any) -> "LoaderDraws":
         order: Any = batches.sampler
         examples = len(loader.dataset)
-        order = order.order if type(order) is WatchedOrder else order
         known = type(order) is SequentialSampler or (
             type(order) is RandomSampler and not order.replacement and order.num_samples == examples
         )
@@ -357,11 +304,6 @@ def coin_probability(rate: float) -> float:
     """Return how likely `torch.rand(()) < rate` is: a multiple of 2⁻²⁴, and not less than it is.
 
     The uniform numbers are multiples of 2⁻²⁴, and the rate is rounded to float32 before it is compared.
-
-    Examples
-    --------
-    >>> coin_probability(0.5), coin_probability(1 / 94) > 1 / 94
-    (0.5, True)
     """
     if not 0 < rate <= 1:
         raise ParameterError(f"the sample rate of the loader must be above 0 and at most 1, got {rate!r}")

@@ -60,7 +60,8 @@ class WatchedSteps:
                 f"{type(module).__name__}; leave it out with any other clipping"
             )
         if self._module is None:
-            self._module, self._clipped = module, {float(module.max_grad_norm)}
+            self._module = module
+            self._clipped = {float(module.max_grad_norm)}
 
     def watch(self, optimizer: Any) -> None:
         """Note from now on to what norm this optimizer clips; refuse one that is not known."""
@@ -154,7 +155,8 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
         if self.earlier is not None:
             account.draws.seen.update(self.earlier["orders"])
             account.watched.noise.seen.update(self.earlier.get("noise", ()))
-        self.account, self._tied = account, self._hooks
+        self.account = account
+        self._tied = self._hooks
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Count one step."""
@@ -172,7 +174,7 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
         if self.account.draws.order is not None:
             self.epochs = self.account.draws.order.epochs
 
-    def get_epsilon(self, delta: float, *, adjacency: str = "zero-out", **_: Any) -> float:
+    def get_epsilon(self, delta: float, *, adjacency: str = "zero-out", **_: object) -> float:
         """Return ε of all steps that were counted, by the loader that was watched.
 
         Parameters
@@ -189,13 +191,13 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
             )
         return self.account.epsilon(delta=delta, adjacency=adjacency)
 
-    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[DPOptimizer], None]:
         """Return what Opacus calls in every step, after the noise."""
         count = super().get_optimizer_hook_fn(sample_rate)
         self._hooks += 1
         number = self._hooks
 
-        def hook_fn(optimizer: Any) -> None:
+        def hook_fn(optimizer: DPOptimizer) -> None:
             if self.account is not None and number != self._tied:
                 raise ParameterError(
                     "make_private was called more than once, and the account is for another loader than that of this "
@@ -214,9 +216,9 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
         """How many epochs had begun when the last step was made, those of a checkpoint too."""
         return self.epochs + (0 if self.earlier is None else int(self.earlier["epochs"]))
 
-    def state_dict(self, destination: Any = None) -> Any:
+    def state_dict(self, destination: dict[str, object] | None = None) -> dict[str, object]:
         """Return what `load_state_dict` takes: also the epochs that were begun, which the steps do not tell."""
-        state = super().state_dict(destination)
+        state: dict[str, object] = super().state_dict(destination)
         if self.account is not None:
             draws = self.account.draws
             state["drawn"] = {
@@ -229,7 +231,7 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
             state["drawn"] = self.earlier
         return state
 
-    def load_state_dict(self, state_dict: Any) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a checkpoint; an epoch that was broken off counts, and the next one is another."""
         if self.account is not None:
             raise ParameterError("load a checkpoint before account(engine, loader), and before the first step")

@@ -29,7 +29,9 @@ class Part:
     """The gradients of some examples: their squared norms, losses, and how to put weighted sums of them into memory."""
 
     def __init__(self, squares: Tensor, losses: Tensor, totals: Callable[[Tensor, list[Tensor]], None]) -> None:
-        self.squares, self.losses, self.totals = squares, losses, totals
+        self.squares = squares
+        self.losses = losses
+        self.totals = totals
 
 
 class _Record:
@@ -38,7 +40,8 @@ class _Record:
     def __init__(self, module: nn.Module) -> None:
         layer = layer_of(module)
         assert layer is not None
-        self.module, self.layer = module, layer
+        self.module = module
+        self.layer = layer
         self.expanded = False
         self.parameters = module._parameters
         self.short: list[Tensor] = []
@@ -62,16 +65,12 @@ class _Copies:
     Gates, scales, class tokens and position embeddings are such parameters. That the module computes the same with
     copies, and that no example reaches another one's, is checked by `BookKeeping.check`.
 
-    Parameters
-    ----------
-    module : nn.Module
-        The module.
-    own : dict
-        The numbers of its trained parameters, by name.
+    `own` has the numbers of its trained parameters, by name.
     """
 
     def __init__(self, module: nn.Module, own: dict[str, int]) -> None:
-        self.module, self.own = module, own
+        self.module = module
+        self.own = own
         self._axes: int | None = None
         self.clear()
 
@@ -136,20 +135,11 @@ class _Tap(torch.autograd.Function):
 
 
 class BookKeeping:
-    """Gradients of a model whose parameters all belong to known layers, each used once.
-
-    Parameters
-    ----------
-    model : nn.Module
-        The model.
-    loss : Loss
-        Gives one value an example.
-    trained : dict
-        Its trained parameters, by name.
-    """
+    """Gradients of a model whose parameters all belong to known layers, each used once."""
 
     def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:
-        self._model, self._loss = model, loss
+        self._model = model
+        self._loss = loss
         self._trained = list(trained.values())
         numbers = {id(parameter): number for number, parameter in enumerate(self._trained)}
         self._records: list[tuple[_Record, dict[str, int]]] = []
@@ -329,7 +319,9 @@ class BookKeeping:
 
     def _reached(self) -> tuple[list[_Record], list[Tensor], bool]:
         """Return the layers whose outputs are kept, these outputs, and whether a layer was used twice."""
-        reached, outputs, twice = list[_Record](), list[Tensor](), False
+        reached = list[_Record]()
+        outputs = list[Tensor]()
+        twice = False
         for record, _ in self._records:
             if record.output is not None:
                 if record.output._version != record.output_version:
@@ -390,9 +382,11 @@ def _forward(record: _Record, anchor: Tensor | None, examples: int, value: Tenso
         weight, *rest = record.short
         bias = rest[0] if rest else None
     else:
-        weight, bias = record.parameters["weight"].detach(), record.parameters.get("bias")  # type: ignore[union-attr]
+        weight = record.parameters["weight"].detach()  # type: ignore[union-attr]
+        bias = record.parameters.get("bias")
         bias = None if bias is None else bias.detach()
-    record.value, record.version = value.detach(), value._version
+    record.value = value.detach()
+    record.version = value._version
     output = record.layer.run(record.module, value, weight, bias)
     if not torch.is_grad_enabled():
         return output
@@ -401,7 +395,8 @@ def _forward(record: _Record, anchor: Tensor | None, examples: int, value: Tenso
         if record.measure is not None:  # it stays with what the output is now, whatever is done to it in place
             output.register_hook(record.measure)  # type: ignore[no-untyped-call]
         if record.kept or output.is_leaf:  # others depend on those; gradients that are asked for are kept to the end
-            record.output, record.output_version = output, output._version
+            record.output = output
+            record.output_version = output._version
         return output
     return _Tap.apply(output, anchor, record)  # type: ignore[no-any-return,no-untyped-call]
 

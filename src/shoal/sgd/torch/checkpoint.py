@@ -37,7 +37,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     with opened(path) as file:
         if file.read(len(_HEAD)) != _HEAD:
             raise FormatError(f"{path} is not a training of this version; give resume= a file that save() wrote")
-        digest, body = file.read(_HASH_BYTES), file.read()
+        digest = file.read(_HASH_BYTES)
+        body = file.read()
     if hashlib.sha256(body).digest() != digest:
         raise DamagedError(f"{path} is damaged or cut short; use an earlier copy of it")
     try:
@@ -52,12 +53,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def compare(saved: dict[str, Any], current: dict[str, Any], *, who: str, advice: str) -> None:
     """Refuse what was made with other settings or other data.
 
-    Parameters
-    ----------
-    saved, current : dict
-        What there is to compare, and what is right; all that is in the latter has to be in the former.
-    who, advice : str
-        Whose the former is, and what to do.
+    All that `current` has must be in `saved`. `who` is whose `saved` is, and `advice` is what
+    to do.
     """
     for name, value in current.items():
         old = saved.get(name)
@@ -83,18 +80,13 @@ def whole_fields(path: str | os.PathLike[str]) -> Iterator[None]:
 def account_of(fields: dict[str, Any], begun: Account) -> Account:
     """Return the account in a file; refuse one that is not of this training, or not of what was done by then.
 
-    Parameters
-    ----------
-    fields : dict
-        What is in the file.
-    begun : Account
-        The account of the same training before its first epoch.
+    `begun` is the account of the same training before its first epoch.
     """
-    account, run = Account.from_dict(fields["account"]), begun.run
-    epoch, step = whole(epoch=fields["epoch"], least=0), whole(step=fields["step"], least=0, most=run.steps - 1)
+    account = Account.from_dict(fields["account"])
+    run = begun.run
+    epoch = whole(epoch=fields["epoch"], least=0)
+    step = whole(step=fields["step"], least=0, most=run.steps - 1)
     same = replace(account.run, epochs=run.epochs) == run
-    if account.budget is None:  # as 0.2.0 wrote it for epsilon=, too
-        account.limit(begun.budget, begun.most)  # which refuses more epochs than planned: their ε is larger
     if not same or (account.delta, account.budget) != (begun.delta, begun.budget):
         raise FormatError("the account in the file is not of the training in it; use a file as save() wrote it")
     if account.epochs != epoch + (step > 0):

@@ -106,18 +106,12 @@ class _Recorded(NamedTuple):
 class StepGraph:
     """Records and replays the clipped sums of a model, where that is safe.
 
-    Parameters
-    ----------
-    model : nn.Module
-        The model.
-    loss : callable
-        Its loss, as the user gave it.
-    compute : callable
-        Returns the sums for inputs, the target last.
+    `compute` returns the sums for inputs, the target last.
     """
 
     def __init__(self, model: nn.Module, loss: object, compute: Callable[[tuple[Tensor, ...]], Sums]) -> None:
-        self._model, self._compute = model, compute
+        self._model = model
+        self._compute = compute
         small = sum(parameter.numel() for parameter in model.parameters()) <= _MOST_REPLAYED
         self._safe = small and type(loss) in _LOSSES and not _hooked(loss) and self._plain()
         self._seen: dict[tuple[object, ...], int] = {}
@@ -185,18 +179,9 @@ def _hooked(module: Any) -> bool:
 class Clipping:
     """Sums of clipped gradients: by book-keeping where the model allows it, else with every example's gradient formed.
 
-    Parameters
-    ----------
-    model, loss, trained : nn.Module, Loss, dict
-        As for `BookKeeping`.
-    clip_norm : float
-        The largest length of a gradient.
-    batch_size : int, optional
-        How many examples a batch is expected to have: on a graphics processor, others are padded to few sizes near it.
-    virtual_batch_size : int, optional
-        How many examples are computed at once (a microbatch); all of a batch, or as many as fit, if it is None.
-    one_by_one : bool
-        Whether every example's gradient is formed, though the model would allow book-keeping.
+    On a GPU, batches of other sizes than the expected `batch_size` are padded to few sizes near
+    it. `virtual_batch_size` examples are computed at once; all of a batch, or as many as fit,
+    if it is None.
     """
 
     def __init__(
@@ -210,8 +195,11 @@ class Clipping:
         virtual_batch_size: int | None = None,
         one_by_one: bool = False,
     ) -> None:
-        self._model, self._loss, self._trained = model, loss, trained
-        self._clip_norm, self._virtual = clip_norm, virtual_batch_size
+        self._model = model
+        self._loss = loss
+        self._trained = trained
+        self._clip_norm = clip_norm
+        self._virtual = virtual_batch_size
         self._expected = virtual_batch_size or batch_size
         self._pads = next(iter(trained.values())).is_cuda
         self._real: Tensor | None = None
@@ -259,9 +247,12 @@ class Clipping:
                     "changes its statistics without noise; call eval() on it after train() on the model"
                 )
         sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
-        losses, counted, first = 0.0, 0, True
+        losses = 0.0
+        counted = 0
+        first = True
         for group in batch.groups:
-            start, end = 0, len(group.indices)
+            start = 0
+            end = len(group.indices)
             while start < end:
                 size = self._virtual or (end if self._books else self._formed.most)
                 rows = slice(start, min(start + size, end))
@@ -286,7 +277,9 @@ class Clipping:
                 if not first:
                     for whole, more in zip(sums, own, strict=True):
                         whole.add_(more)
-                losses, counted, first = losses + loss, counted + count, False
+                losses = losses + loss
+                counted = counted + count
+                first = False
         if first:
             for each in sums:
                 each.zero_()
@@ -326,13 +319,15 @@ class Clipping:
             if finite.all():  # at once, if only their sum is not
                 weights, _ = self._weights(part, scale)
                 part.totals(torch.where(out, 0, weights).to(own[0].dtype), own)
-                return float(torch.where(out, 0, part.losses).sum()), int((~out).sum())
+                loss = torch.where(out, 0, part.losses).sum()
+                return float(loss), int((~out).sum())
             out |= ~finite
             self._warn(indices[out[: len(indices)].cpu().numpy()])
             kept = torch.nonzero(~out).flatten()
             if not len(kept):
                 return 0.0, 0
-            chosen = torch.where(out, kept[attempt % len(kept)], torch.arange(len(out), device=out.device))
+            own_rows = torch.arange(len(out), device=out.device)
+            chosen = torch.where(out, kept[attempt % len(kept)], own_rows)
             inputs, target = rows_of(tensors, chosen)
             if not attempt:  # zeros first, as a copy may not be finite with the random numbers of another row
                 inputs = tuple(zeroed(value, out) for value in inputs)
@@ -387,7 +382,8 @@ class Clipping:
         losses = part.losses
         if self._real is not None:
             there = torch.arange(len(losses), device=losses.device) < self._real
-            weights, losses = torch.where(there, weights, 0), torch.where(there, losses, 0)
+            weights = torch.where(there, weights, 0)
+            losses = torch.where(there, losses, 0)
         return weights, (part.squares.sum(), losses.sum())
 
     def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None, room: list[Tensor]) -> Part:
@@ -432,7 +428,8 @@ class Clipping:
     def _sum(self, part: Part, signs: Tensor, rows: Tensor, room: list[Tensor] | None = None) -> list[Tensor]:
         """Return the sum of the gradients of some rows with these signs, in the memory of `room` if it is given."""
         sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
-        part.totals(torch.where(rows.to(signs.device), signs, 0.0).to(sums[0].dtype), sums)
+        weights = torch.where(rows.to(signs.device), signs, 0.0)
+        part.totals(weights.to(sums[0].dtype), sums)
         return sums
 
     def _with_others(self, tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generator) -> Part:
@@ -449,7 +446,8 @@ class Clipping:
             try:
                 return self._books.part(inputs, target)
             except UnfitError as error:
-                self._books, self.why = None, str(error)
+                self._books = None
+                self.why = str(error)
         return self._formed.part(inputs, target)
 
     def _warn(self, indices: Indices) -> None:
@@ -481,7 +479,8 @@ class Clipping:
                     try:
                         self._books.check(inputs, target)
                     except UnfitError as error:
-                        self._books, self.why = None, str(error)
+                        self._books = None
+                        self.why = str(error)
                 if self._books is None:
                     self._try_formed(inputs, target)
 
@@ -556,13 +555,7 @@ def _read(report: Report) -> tuple[float, float]:
 
 
 class PerExample:
-    """Gradients that are formed for every example; shared parameters and layers used twice are right by construction.
-
-    Parameters
-    ----------
-    model, loss, trained : nn.Module, Loss, dict
-        As for `BookKeeping`.
-    """
+    """Gradients that are formed for every example: shared parameters and layers used twice are right as well."""
 
     def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:
         self._trained = trained
@@ -594,20 +587,7 @@ class PerExample:
 
 
 def public_size(size: int, expected: int) -> int:
-    """Return the least size that is not smaller, among those that differ from what is expected by whole steps.
-
-    Parameters
-    ----------
-    size : int
-        How many examples there are.
-    expected : int
-        How many examples a batch is expected to have: b.
-
-    Examples
-    --------
-    >>> [public_size(size, 1000) for size in (1, 967, 968, 969, 1000, 1001, 1400)]
-    [8, 968, 968, 1000, 1000, 1032, 1416]
-    """
+    """Return the least size that is not smaller, among those that differ from what is expected by whole steps."""
     step = 1 << ((expected - 1).bit_length() + 1) // 2
     return size + (expected - size) % step
 
@@ -618,7 +598,8 @@ def padded(tensors: tuple[Tensor, ...], expected: int) -> tuple[Tensor, ...]:
     more = public_size(size, expected) - size
     if not more:
         return tensors
-    return tuple(torch.cat((each, each[:1].expand(more, *each.shape[1:]))) for each in tensors)
+    copies = [each[:1].expand(more, *each.shape[1:]) for each in tensors]
+    return tuple(map(torch.cat, zip(tensors, copies, strict=True)))
 
 
 def rows_of(tensors: tuple[Tensor, ...], indices: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -631,7 +612,8 @@ def zeroed(value: Tensor, rows: Tensor) -> Tensor:
     """Return an input with zeros in these rows; whole numbers stay, as zero may not be allowed."""
     if not value.is_floating_point():
         return value
-    return torch.where(rows.to(value.device).view(-1, *(1 for _ in value.shape[1:])), 0, value)
+    ones = [1] * (value.dim() - 1)
+    return torch.where(rows.to(value.device).view(-1, *ones), 0, value)
 
 
 def _fixed_batch_norms(model: nn.Module) -> list[tuple[str, nn.Module]]:

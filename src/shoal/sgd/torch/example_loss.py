@@ -14,12 +14,10 @@ __all__ = ["Loss"]
 class Loss:
     """One value an example, from a loss of torch or any function that has one.
 
-    Parameters
-    ----------
-    loss : callable
-        A module with a `reduction`, which is copied and set to "none". The values of an example are then averaged if it
-        was "mean", over the positions whose target is not `ignore_index`, and added up if it was "sum" or "batchmean".
-        Or anything that takes outputs and targets and returns one value per example.
+    A module with a `reduction` is copied and set to "none". The values of an example are then
+    averaged if it was "mean", over the positions whose target is not `ignore_index`, and added
+    up if it was "sum" or "batchmean". Any other loss takes outputs and targets and returns one
+    value per example.
     """
 
     def __init__(self, loss: Callable[..., Any]) -> None:

@@ -109,19 +109,9 @@ class _OneByOne(Dataset[Any]):
 class Examples:
     """The first examples of a dataset.
 
-    Parameters
-    ----------
-    dataset : object
-        Anything with a length and examples by number.
-    count : int
-        How many there are.
-    collate : callable or None
-        Makes a list of examples into a batch, which is a sequence of tensors, the target last. It is called with one
-        example at a time, so that it cannot mix them.
-    device : torch.device
-        Where they are taken to.
-    workers : dict, optional
-        Arguments of `DataLoader` for the processes that load examples ahead; without them this process loads.
+    `collate` makes a list of examples into a batch, a sequence of tensors, the target last. It
+    is called with one example at a time, so that it cannot mix them. `workers` are arguments of
+    `DataLoader` for the processes that load examples ahead; without them this process loads.
     """
 
     def __init__(
@@ -135,7 +125,9 @@ class Examples:
     ) -> None:
         self.count = count
         self._workers = workers
-        self._dataset, self._collate, self._device = dataset, collate, device
+        self._dataset = dataset
+        self._collate = collate
+        self._device = device
         self._tensors = dataset.tensors if collate is None and type(dataset) is TensorDataset else None
         self._mark: str | None = None
 

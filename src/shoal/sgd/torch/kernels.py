@@ -104,19 +104,15 @@ def takes(gradient: Tensor) -> bool:
 def ghost_squares(gradients: Sequence[Tensor], values: Sequence[Tensor], *, bias: bool = False) -> Tensor:
     """Return the squared norm of Σₜ gₜ·xₜᵀ over some layers, for every example, from above: a row whose sum it is.
 
-    Parameters
-    ----------
-    gradients : sequence of Tensor
-        Examples × positions × numbers, with any strides, but the same ones for all layers.
-    values : sequence of Tensor
-        The same; or whole numbers, examples × positions, for words whose vectors x are of length 1 and orthogonal.
-    bias : bool
-        Whether x has one number more, which is 1.
+    Gradients are examples × positions × numbers, with any strides, but the same ones for all
+    layers. Values are as well; or they are integers, examples × positions, for words whose
+    vectors x are of length 1 and orthogonal. With `bias`, x has one number more, which is 1.
     """
     words = not values[0].is_floating_point()
     if words:
         values = [value.unsqueeze(2) for value in values]
-    gradient, value = gradients[0], values[0]
+    gradient = gradients[0]
+    value = values[0]
     examples, positions, rows = gradient.shape
     side = min(_TILE, max(16, 1 << (positions - 1).bit_length()))
     tiles = -(-positions // side)
@@ -152,7 +148,10 @@ def weighted_sums(
     The same for Σ wᵢ·Σₜ gᵢₜ and `biases`, if they are given. What is returned is what is still to be added: pairs of
     tensors, the second one of which belongs into the first. So that can be done for many layers at once.
     """
-    gradient, value, out, layers = gradients[0], values[0], outs[0], len(outs)
+    gradient = gradients[0]
+    value = values[0]
+    out = outs[0]
+    layers = len(outs)
     examples, positions, rows = gradient.shape
     columns = value.shape[2]
     short = value.dtype != torch.float32
@@ -488,14 +487,8 @@ def convolution_gradients(
 ) -> Tensor:
     """Return Σₜ gₜ·xₜᵀ for every example: examples × channels of the output × (channels of the input × kernel).
 
-    Parameters
-    ----------
-    gradient, value : Tensor
-        Of the output, and the input without the zeros around it; examples × channels × height × width.
-    kernel, stride, dilation : tuple of int
-        As the convolution has them.
-    before : tuple of int
-        How many zeros there are above and on the left.
+    Both are examples × channels × height × width, and the value is the input without the zeros
+    around it, of which there are `before` above and on the left.
     """
     examples, rows, high, wide = gradient.shape
     columns = value.shape[1] * kernel[0] * kernel[1]

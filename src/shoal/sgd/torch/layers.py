@@ -78,16 +78,19 @@ class Ghost(NamedTuple):
     @property
     def kind(self) -> tuple[object, ...]:
         """What is the same for layers that can be computed together."""
-        g, x = self.gradient, self.value
+        g = self.gradient
+        x = self.value
         return len(self.names), g.dtype, g.shape, g.stride(), x.shape, x.stride()
 
 
 def together(ghosts: list[Ghost]) -> Share:
     """Return what layers of one kind contribute."""
     bias = len(ghosts[0].names) > 1
-    gradients, values = [each.gradient for each in ghosts], [each.value for each in ghosts]
+    gradients = [each.gradient for each in ghosts]
+    values = [each.value for each in ghosts]
     first = gradients[0]
-    (examples, positions, rows), columns = first.shape, values[0].shape[2]
+    (examples, positions, rows) = first.shape
+    columns = values[0].shape[2]
     plain = first.dtype == torch.float32 and first.is_contiguous() and values[0].is_contiguous()
     large = examples * positions * rows * columns > _MOST_LAUNCHED
 
@@ -190,7 +193,8 @@ def _total(gradient: Tensor, value: Tensor) -> Callable[[Tensor, Tensor], None]:
         if gradient.dim() == 2:
             torch.mm((gradient * weights[:, None]).t(), value, out=memory)
             return
-        weighted, values = (gradient * weights[:, None, None]).flatten(0, 1).t(), value.flatten(0, 1)
+        weighted = (gradient * weights[:, None, None]).flatten(0, 1).t()
+        values = value.flatten(0, 1)
         _put(memory, (len(weighted), values.shape[1]), lambda room: torch.mm(weighted, values, out=room))
 
     return into
@@ -200,13 +204,17 @@ def _product(gradient: Tensor, value: Tensor) -> Share | Formed:
     """Share of a weight with gradients Σₜ gₜ·xₜᵀ, from g: examples × t × p and x: examples × t × d."""
     examples, positions, rows = gradient.shape
     formed = rows * value.shape[2]
-    gradient, value = _widened(gradient), _widened(value)
+    gradient = _widened(gradient)
+    value = _widened(value)
     # Pairs are in float64, for Σₜₛ cancels where a long gradient is the sum of longer ones.
     paired = 2 * positions * (rows + value.shape[2])
     if formed <= paired and (examples * formed <= _MOST_FORMED or formed <= positions * positions):
         return formed_rows("weight", torch.bmm(gradient.transpose(1, 2), value))
-    g, x = gradient.double(), value.double()
-    squares = (torch.bmm(g, g.transpose(1, 2)) * torch.bmm(x, x.transpose(1, 2))).sum((1, 2)).clamp_min(0)
+    g = gradient.double()
+    x = value.double()
+    gradients = torch.bmm(g, g.transpose(1, 2))
+    values = torch.bmm(x, x.transpose(1, 2))
+    squares = (gradients * values).sum((1, 2)).clamp_min(0)
     return Share(("weight",), squares, _total(gradient, value))
 
 
@@ -235,7 +243,8 @@ def _linear(module: nn.Linear, value: Tensor, gradient: Tensor, wanted: Collecti
         yield from _device_product(flat[0], flat[1], wanted)
         return
     if value.dim() == 2:
-        gradient, value = _widened(gradient), _widened(value)
+        gradient = _widened(gradient)
+        value = _widened(value)
         squares = _lengths(gradient)
         if "weight" in wanted:
             yield Share(("weight",), squares * _lengths(value), _total(gradient, value))
@@ -246,7 +255,8 @@ def _linear(module: nn.Linear, value: Tensor, gradient: Tensor, wanted: Collecti
 
             yield Share(("bias",), squares, into)
         return
-    value, gradient = value.flatten(1, -2), gradient.flatten(1, -2)
+    value = value.flatten(1, -2)
+    gradient = gradient.flatten(1, -2)
     if "weight" in wanted:
         yield _product(gradient, value)
     if "bias" in wanted:
@@ -278,7 +288,8 @@ def _patches(module: Any, value: Tensor, positions: torch.Size) -> Tensor:
     value = _padded(module, value)
     flat = len(module.kernel_size) == 1
     if flat:
-        value, positions = value.unsqueeze(2), torch.Size((1, *positions))
+        value = value.unsqueeze(2)
+        positions = torch.Size((1, *positions))
     kernel, dilation, stride = (
         (1, *each) if flat else each for each in (module.kernel_size, module.dilation, module.stride)
     )
@@ -300,12 +311,14 @@ def _convolution(module: Any, value: Tensor, gradient: Tensor, wanted: Collectio
     flat = gradient.flatten(2)
     if module.groups > 1:
         patches = _patches(module, value, gradient.shape[2:])
-        split = [each.reshape(len(each), module.groups, -1, each.shape[2]) for each in (flat, patches)]
+        gradients = flat.reshape(len(flat), module.groups, -1, flat.shape[2])
+        values = patches.reshape(len(patches), module.groups, -1, patches.shape[2])
         with as_convolutions(gradient.device):
-            formed = torch.matmul(split[0], split[1].transpose(2, 3))
+            formed = torch.matmul(gradients, values.transpose(2, 3))
         yield formed_rows("weight", formed.reshape(len(value), *module.weight.shape))
     elif not takes(gradient):
-        yield _product(flat.transpose(1, 2), _patches(module, value, gradient.shape[2:]).transpose(1, 2))
+        patches = _patches(module, value, gradient.shape[2:])
+        yield _product(flat.transpose(1, 2), patches.transpose(1, 2))
     elif _is_formed(flat.shape[2], len(module.weight), module.weight[0].numel()):
         yield formed_rows("weight", _formed_convolution(module, value, gradient))
     else:
@@ -317,7 +330,8 @@ def _formed_convolution(module: Any, value: Tensor, gradient: Tensor) -> Tensor:
     before = tuple(zeros for zeros, _ in _zeros(module))
     geometry: list[Any] = [module.kernel_size, module.stride, module.dilation, before]
     if len(module.kernel_size) == 1:
-        value, gradient = value.unsqueeze(2), gradient.unsqueeze(2)
+        value = value.unsqueeze(2)
+        gradient = gradient.unsqueeze(2)
         geometry = [(1, *geometry[0]), (1, *geometry[1]), (1, *geometry[2]), (0, *before)]
     names = ("kernel", "stride", "dilation", "before")
     return convolution_gradients(gradient, value, **dict(zip(names, geometry, strict=True)))
@@ -328,7 +342,8 @@ def _run_embedding(module: nn.Embedding, value: Tensor, weight: Tensor, _: Tenso
 
 
 def _embedding(module: nn.Embedding, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
-    examples, (rows, width) = value.shape[0], module.weight.shape
+    examples = value.shape[0]
+    (rows, width) = module.weight.shape
     words = value.reshape(examples, -1)
     gradient = _widened(gradient.reshape(examples, -1, width))
     if module.padding_idx is not None:
@@ -361,7 +376,8 @@ def _run_layer_norm(module: nn.LayerNorm, value: Tensor, weight: Tensor, bias: T
 def _layer_norm(module: nn.LayerNorm, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
     shape = module.normalized_shape
     width = math.prod(shape)
-    value, gradient = _widened(value), _widened(gradient)
+    value = _widened(value)
+    gradient = _widened(gradient)
     if len(wanted) > 1 and widths_fit(gradient, value, width):
         yield Formed(("weight", "bias"), layer_norm_gradients(gradient, value, width=width, eps=module.eps))
         return
@@ -378,7 +394,8 @@ def _run_rms_norm(module: nn.RMSNorm, value: Tensor, weight: Tensor, _: Tensor |
 
 def _rms_norm(module: nn.RMSNorm, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
     shape = module.normalized_shape
-    value, gradient = _widened(value), _widened(gradient)
+    value = _widened(value)
+    gradient = _widened(gradient)
     normal = functional.rms_norm(value, list(shape), None, module.eps)
     yield formed_rows("weight", (gradient * normal).reshape(value.shape[0], -1, *shape).sum(1))
 
@@ -404,7 +421,8 @@ def _run_group_norm(module: nn.GroupNorm, value: Tensor, weight: Tensor, bias: T
 
 
 def _group_norm(module: nn.GroupNorm, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
-    value, gradient = _widened(value), _widened(gradient)
+    value = _widened(value)
+    gradient = _widened(gradient)
     channels = (*value.shape[:2], -1)
     if len(wanted) > 1 and widths_fit(gradient, value, module.num_channels // module.num_groups):
         rows = group_norm_gradients(gradient, value, groups=module.num_groups, eps=module.eps)

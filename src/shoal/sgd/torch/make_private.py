@@ -5,17 +5,19 @@ Each refusal of a model, an optimizer, a loader or repeated examples says what t
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
     DataLoader,
+    Dataset,
     DistributedSampler,
     IterableDataset,
     RandomSampler,
@@ -26,11 +28,10 @@ from torch.utils.data import (
 )
 
 from shoal.checks import whole
-from shoal.errors import ParameterError
+from shoal.errors import KindError, ParameterError
 from shoal.mechanisms.coins import Simulation
 from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import key_of
-from shoal.sgd.guarantees import calibrate
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import Indices, usual_sampling
 from shoal.sgd.torch.clipping import Clipping
@@ -44,8 +45,8 @@ __all__ = [
     "check_model",
     "check_optimizer",
     "check_repeats",
+    "length_of",
     "make_private",
-    "size_of",
     "unwrapped",
 ]
 
@@ -58,45 +59,36 @@ _INSTANCE_NORMS = (nn.modules.instancenorm._InstanceNorm,)
 def make_private(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    dataset: Any,
+    dataset: Dataset[object] | DataLoader[object] | Sequence[object],
+    run: Run | None = None,
     *,
-    loss: Callable[..., Any],
-    batch_size: int | None = None,
-    noise_multiplier: float | None = None,
-    epsilon: float | None = None,
-    budget: float | None = None,
-    clip_norm: float = 1.0,
+    loss: Callable[..., Tensor],
     delta: float = 1e-6,
-    noise: str = "batch",
-    adjacency: str = "replace",
-    sampling: str | None = None,
-    public_steps: int | None = None,
-    epochs: int = 1,
+    budget: float | None = None,
     virtual_batch_size: int | None = None,
-    drop_last: bool = False,
-    examples: int | None = None,
-    collate: Callable[[list[Any]], Any] | None = None,
+    collate: Callable[..., Sequence[Tensor]] | None = None,
     one_by_one: bool = False,
     scheduler: LRScheduler | None = None,
     scheduler_per: str = "epoch",
-    validation: Any = None,
+    validation: Dataset[object] | Sequence[object] | None = None,
     simulation: Simulation | None = None,
     resume: str | os.PathLike[str] | None = None,
+    **misplaced: object,
 ) -> Training:
-    """Return a training that clips every example's gradient and adds noise, with the guarantee of what it does.
+    """Return a training that makes a run: it clips every example's gradient, adds noise, and gives the guarantee.
 
-    By default every example joins one random step of each epoch, and so is used exactly once. Nothing is spent yet.
+    Nothing is spent before the first step. The gradient that the optimizer sees is the noised sum divided by the batch
+    size of the run, whatever the reduction of the loss. Class weights of a loss weigh the examples; they do not divide.
 
-    The gradient that the optimizer sees is the noised sum divided by `batch_size`, whatever the reduction of the loss.
-    Class weights of a loss weigh the examples; they do not divide. On a graphics processor all works unchanged, and
-    noise is made there, if Triton is installed with torch. `training.step` may be called under `torch.autocast` to
-    bfloat16, and convolutions and products may be rounded as torch is set: norms and sums are not. With "add-remove" or
-    `collate`, shapes depend on the data, and nothing may be rounded more than float32 is.
+    On a GPU everything works unchanged, and noise is made there if Triton is installed with torch. `training.step` may
+    be called under `torch.autocast` to bfloat16, and convolutions and products may be rounded as torch is set: norms
+    and sums are not. With "add-remove" or `collate`, shapes depend on the data, and nothing may be rounded more than
+    float32 is.
 
-    Several processes, each with a graphics processor, train one model that is wrapped in torch's
-    `DistributedDataParallel`. Each makes the same calls, with the same arguments and the same whole dataset, and
-    computes its share of every step. `batch_size` is that of all of them together, noise is added once, and the
-    guarantee is the same as for one process. What goes from one to another is not private, and not encrypted.
+    Several processes, each with a GPU, train one model that is wrapped in torch's `DistributedDataParallel`. Each makes
+    the same calls, with the same arguments and the same whole dataset, and computes its share of every step. The run is
+    the run of all processes together, noise is added once, and the guarantee is the same as for one process. What goes
+    from one process to another is not private, and not encrypted.
 
     Parameters
     ----------
@@ -110,45 +102,24 @@ def make_private(
         call its `step`. Parameters and modules that change later (frozen, replaced, added) are refused at the next
         step: call `make_private` again.
     dataset : object
-        With a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one, whose workers load
-        the examples of the batches that are drawn here.
+        With a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one, with the batch size
+        of the run, whose workers load the examples of the batches that are drawn here.
+    run : shoal.sgd.Run
+        Examples, batch size, epochs, sampling, noise and clip norm; `shoal.sgd.calibrate` returns one for a target ε.
+        The first `run.examples` of the dataset are used; all of them if the run does not say how many. Sums are divided
+        by `run.batch_size`, however many examples a batch really has. ε is the ε of all epochs of the run, also if the
+        training ends earlier, for whatever was seen. Without a `budget` more epochs can be made; their ε holds if
+        their number was fixed in advance.
     loss : callable
         A loss of torch.nn, or a function of outputs and targets that gives one value for each example.
-    batch_size : int, optional
-        b; that of the loader, if it is None. Sums are divided by it; how many examples a batch really has may vary.
-    noise_multiplier : float, optional
-        The standard deviation of the noise, in units of `clip_norm`; this or `epsilon`.
-    epsilon : float, optional
-        ε of all planned `epochs`; the noise is calibrated to it, and more epochs are refused.
-    budget : float, optional
-        ε that may be spent in all, together with `noise_multiplier`. The training then refuses to begin an epoch too
-        many, its ε is that of all epochs within the budget, and it may end at any time, for whatever was seen.
-    clip_norm : float
-        The largest length of an example's gradient, over all trained parameters together.
     delta : float
         δ of the guarantee.
-    noise : str
-        "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
-    adjacency : str
-        "replace" or "zero-out", what two neighbouring datasets differ in; or "add-remove", with `public_steps`.
-    sampling : str, optional
-        How the steps of an epoch are drawn (subsampling): "allocation", every example in a random step of its own,
-        "permutation", "poisson", or another of `shoal.sgd.SAMPLERS`. The guarantee is that of the sampler that ran.
-        None is "allocation", whose ε is proved to be no larger than any that holds for a permutation; with
-        noise="example", where it has nothing to hide among, it is "permutation".
-    public_steps : int, optional
-        How many steps an epoch has; ⌈examples/batch_size⌉ if it is None. With adjacency="add-remove" it must be given,
-        and not be computed from the number of examples, which is a secret.
-    epochs : int
-        How many epochs are planned. ε is that of the plan, also if the training ends earlier, for whatever was seen.
-        Without `epsilon` and `budget` more epochs can be made; their ε holds if their number was fixed in advance.
+    budget : float, optional
+        ε that may be spent in all. The training then refuses to begin an epoch too many, its ε is the ε of all epochs
+        within the budget, and it may end at any time, for whatever was seen.
     virtual_batch_size : int, optional
         How many examples are computed at once (a microbatch), to save memory; it changes nothing else. Sums are
         accumulated, and noise is added once: it is how a large batch fits into a small memory.
-    drop_last : bool
-        Refused, unless `examples` says how many examples there then are.
-    examples : int, optional
-        Use only this many, the first ones.
     collate : callable, optional
         Makes a list of examples into a batch of tensors, the target last. It is called with one example at a time, so
         that it cannot mix them; examples of different shapes are not padded, but computed shape by shape.
@@ -166,23 +137,31 @@ def make_private(
         Coins for simulations and tests, **never** for real people's data.
     resume : str or PathLike, optional
         A file that `save` wrote. Model, optimizer, random numbers of torch and position are taken from it.
+    **misplaced : object
+        Refused: settings of the run belong to `Run`.
 
     Examples
     --------
     >>> import torch
     >>> from torch import nn
     >>> from torch.utils.data import TensorDataset
+    >>> from shoal import sgd
     >>> points = torch.linspace(-1, 1, 400).reshape(400, 1)
+    >>> data = TensorDataset(points, (points[:, 0] > 0).long())
     >>> model = nn.Linear(1, 2)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    >>> run = sgd.Run(examples=400, batch_size=50, epochs=3, sampling="allocation")
+    >>> run = sgd.calibrate(run, epsilon=2, delta=1e-6)
     >>> training = make_private(
-    ...     model, torch.optim.SGD(model.parameters(), lr=1.0), TensorDataset(points, (points[:, 0] > 0).long()),
-    ...     loss=nn.CrossEntropyLoss(), batch_size=50, noise_multiplier=4, simulation=Simulation(seed=7),
+    ...     model, optimizer, data, run, loss=nn.CrossEntropyLoss(), simulation=Simulation(seed=7)
     ... )
     >>> for batch in training.batches():
     ...     loss = training.step(batch)
-    >>> training.epochs, training.guarantee().epsilon == training.epsilon
+    >>> training.epochs, training.guarantee().epsilon <= 2
     (1, True)
     """
+    if misplaced or not isinstance(run, Run):
+        raise KindError(_translated(run, misplaced, delta))
     model, peers = joined(model)
     with peers.together("make_private"):
         key = key_of(simulation)
@@ -190,63 +169,34 @@ def make_private(
     with peers.together("make_private") as facts:
         trained = check_model(model)
         check_optimizer(optimizer, model, trained)
-        dataset, loader_size, loader_drops, loader_collate, workers = unwrapped(dataset)
-        if batch_size is None and loader_size is None:
-            raise ParameterError("batch_size is missing; it has to be given where there is no loader", "batch_size")
-        if None not in (batch_size, loader_size) and batch_size != loader_size:
-            raise ParameterError(
-                f"batch_size={batch_size}, and the loader has {loader_size}; give one of them", "batch_size"
-            )
-        size = whole(batch_size=loader_size if batch_size is None else batch_size)
-        count = size_of(dataset, examples=examples, batch_size=size, drop_last=drop_last or loader_drops)
-        if (noise_multiplier is None) == (epsilon is None):
-            raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
-        if budget is not None and noise_multiplier is None:
-            raise ParameterError(
-                "budget= needs noise_multiplier=; with epsilon= the noise is calibrated to `epochs`, and that ε covers "
-                "every number of epochs up to them"
-            )
-        check_repeats(dataset, count)
-        run = Run(
-            examples=count,
-            batch_size=size,
-            noise_multiplier=noise_multiplier,
-            clip_norm=clip_norm,
-            epochs=epochs,
-            noise=noise,
-            releases="sums",
-            adjacency=adjacency,
-            sampling=sampling or usual_sampling(noise),
-            public_steps=public_steps,
-        )
-        if epsilon is not None:
-            run = calibrate(run, epsilon=epsilon, delta=delta)
-            account = Account(run, delta=delta, budget=epsilon, most=run.epochs)
-        else:
-            account = Account(run, delta=delta, budget=budget)
+        loaded = unwrapped(dataset)
+        run = _run_on(run, loaded)
+        check_repeats(loaded.dataset, run.examples)
+        account = Account(run, delta=delta, budget=budget)
         if virtual_batch_size is not None:
             virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)
         measured = Loss(loss)
         device = next(iter(trained.values())).device
-        data = Examples(dataset, count=count, collate=collate or loader_collate, device=device, workers=workers)
+        collate = collate or loaded.collate
+        data = Examples(loaded.dataset, count=run.examples, collate=collate, device=device, workers=loaded.workers)
         clipping = Clipping(
             model,
             measured,
             trained,
             clip_norm=run.clip_norm,
-            batch_size=-(-size // peers.count),
+            batch_size=-(-run.batch_size // peers.count),
             virtual_batch_size=virtual_batch_size,
             one_by_one=one_by_one,
         )
         clipping.try_out(data)
-        schedule, held_out = Schedule(scheduler, optimizer, scheduler_per), None
+        schedule = Schedule(scheduler, optimizer, scheduler_per)
+        held_out = None
         if validation is not None:
-            count = size_of(validation, examples=None, batch_size=1, drop_last=False)
-            others = Examples(validation, count=count, collate=collate or loader_collate, device=device)
-            held_out = Validation(model, measured, others, together=virtual_batch_size or size)
+            others = Examples(validation, count=length_of(validation), collate=collate, device=device)
+            held_out = Validation(model, measured, others, together=virtual_batch_size or run.batch_size)
         settings = {
             **{name: value for name, value in run.to_dict().items() if name != "epochs"},
-            "budget": None if budget is None else account.budget,
+            "budget": account.budget,
             "delta": account.delta,
             "loss": measured.name,
             "model": repr(model),
@@ -276,13 +226,53 @@ def make_private(
             training.restore(resume)
         if not peers.alone:
             facts.update(
-                planned_epochs=epochs,
+                planned_epochs=run.epochs,
                 one_by_one=one_by_one,
                 collate=not data.same_shapes,
                 validation=None if held_out is None else others.fingerprint,
                 **training.facts(),
             )
     return training
+
+
+def _translated(run: object, misplaced: dict[str, object], delta: float) -> str:
+    """Return how to give `make_private` a run, with the settings that were given as arguments."""
+    strange = sorted(misplaced.keys() - {"epsilon", *Run.__dataclass_fields__})
+    if strange:
+        return f"make_private has no argument {strange[0]!r}"
+    if run is not None and not misplaced:
+        return f"run must be a shoal.sgd.Run, got {type(run).__name__}"
+    epsilon = misplaced.pop("epsilon", None)
+    usual = {"examples": "len(dataset)", "sampling": repr(usual_sampling(str(misplaced.get("noise", "batch"))))}
+    shown = usual | {name: repr(value) for name, value in misplaced.items() if value is not None}
+    described = f"Run({', '.join(f'{name}={value}' for name, value in shown.items())})"
+    if epsilon is not None:
+        described = f"calibrate({described}, epsilon={epsilon!r}, delta={delta!r})"
+    return (
+        "make_private takes what is done as a run, after the dataset: from shoal import sgd; "
+        f"make_private(model, optimizer, dataset, sgd.{described.replace('(Run', '(sgd.Run')}, loss=loss)"
+    )
+
+
+def _run_on(run: Run, loaded: "Loaded") -> Run:
+    """Return the run on this dataset, whose examples are counted if the run does not say how many there are."""
+    there = length_of(loaded.dataset)
+    if loaded.batch_size not in (None, run.batch_size):
+        raise ParameterError(
+            f"the run has batch_size={run.batch_size}, and the loader has {loaded.batch_size}; give both the same",
+            "batch_size",
+        )
+    if run.examples > there:
+        raise ParameterError(f"the run has {run.examples:,} examples, and the dataset {there:,}", "examples")
+    examples = run.examples or there
+    full = there // run.batch_size * run.batch_size
+    if loaded.drop_last and full not in (there, examples):
+        raise ParameterError(
+            f"drop_last would leave out {there - full} of {there} examples, others in every epoch, and the guarantee "
+            "is for an epoch that uses every example once. Leave drop_last out: empty slots fill the batches. Or "
+            f"train on the first {full} alone: Run(examples={full})"
+        )
+    return replace(run, examples=examples, releases="sums")
 
 
 def check_model(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -401,20 +391,12 @@ def _check_iterable(dataset: Any) -> None:
         )
 
 
-def size_of(dataset: Any, *, examples: int | None, batch_size: int, drop_last: bool) -> int:
-    """Return how many examples are used."""
+def length_of(dataset: Any) -> int:
+    """Return how many examples a dataset has."""
     _check_iterable(dataset)
-    there = len(dataset)
-    if there == 0:
+    if len(dataset) == 0:
         raise ParameterError("the dataset is empty; it must have at least one example")
-    full = there // batch_size * batch_size
-    if drop_last and full not in (there, examples):
-        raise ParameterError(
-            f"drop_last would leave out {there - full} of {there} examples, others in every epoch, and the guarantee "
-            "is for an epoch that uses every example once. Leave drop_last out: empty slots fill the batches. Or "
-            f"train on the first {full} alone: examples={full}"
-        )
-    return there if examples is None else whole(examples=examples, most=there)
+    return len(dataset)
 
 
 def check_repeats(dataset: Any, count: int) -> None:

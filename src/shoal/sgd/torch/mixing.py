@@ -24,7 +24,8 @@ __all__ = [
     "unchanged",
 ]
 
-_RELATIVE, _ABSOLUTE = 1e-4, 1e-6
+_RELATIVE = 1e-4
+_ABSOLUTE = 1e-6
 MIXED = (
     "the loss of an example, or its gradient, depends on the other examples of its batch, so no gradient is its own; "
     "remove what mixes examples: statistics of the batch, or operations along its first axis"
@@ -43,17 +44,9 @@ def kept_rows(size: int, generator: torch.Generator) -> Tensor:
 def replaced(tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generator, *, new: bool) -> list[Tensor]:
     """Return the tensors of a batch, the target last, with all rows but the kept ones replaced.
 
-    Parameters
-    ----------
-    tensors : tuple of Tensor
-        One row for each example.
-    kept : Tensor
-        Which rows stay.
-    generator : torch.Generator
-        Of random numbers, on the processor.
-    new : bool
-        Whether the others are made up, within the range of what is there for whole numbers and targets. Otherwise they
-        are copies of kept rows.
+    Tensors have one row for each example, and the generator is of the CPU. With `new`, the
+    other rows are made up, within the range of what is there for integers and targets;
+    otherwise they are copies of kept rows.
     """
     indices = torch.nonzero(kept).flatten()
     others = indices[torch.randint(len(indices), (len(kept),), generator=generator)]
@@ -74,18 +67,21 @@ def _made_up(tensor: Tensor, copies: Tensor, generator: torch.Generator, *, targ
     if tensor.is_complex() or tensor.numel() == 0:
         return copies
     if not tensor.is_floating_point():
-        low, high = int(tensor.min()), int(tensor.max())
+        low = int(tensor.min())
+        high = int(tensor.max())
         low = min(low, 0) if low == high else low  # all the same: a smaller number is likely to be allowed
         return torch.randint(low, high + 1, tensor.shape, generator=generator).to(tensor)
     finite = tensor[torch.isfinite(tensor)]
     if finite.numel() == 0:
         return _normal(tensor, generator)
     if target:  # a probability stays one
-        least, most = finite.min(), finite.max()
+        least = finite.min()
+        most = finite.max()
         return least + (most - least) * torch.rand(tensor.shape, generator=generator).to(tensor)
     scale = finite.abs().max()
     noise = _normal(tensor, generator)
-    return torch.where(torch.isfinite(copies), copies, torch.zeros_like(copies)) + noise * (scale if scale > 0 else 1)
+    whole = torch.where(torch.isfinite(copies), copies, torch.zeros_like(copies))
+    return whole + noise * (scale if scale > 0 else 1)
 
 
 def _normal(tensor: Tensor, generator: torch.Generator) -> Tensor:
@@ -101,7 +97,8 @@ def same_rows(first: Tensor, second: Tensor, kept: Tensor) -> bool:
     where = kept.to(first.device).view(-1, *(1 for _ in first.shape[1:]))
     before, after = (torch.where(where, each.detach(), 0) for each in (first, second))
     # Nothing but the answer is waited for.
-    least = torch.where(torch.isfinite(before), before.abs(), 0).max().mul(_ABSOLUTE).clamp_min(1e-30)
+    largest = torch.where(torch.isfinite(before), before.abs(), 0).max()
+    least = largest.mul(_ABSOLUTE).clamp_min(1e-30)
     close = torch.isfinite(after) & ((before - after).abs() <= least + _RELATIVE * after.abs())
     return bool((close | (before == after) | (before.isnan() & after.isnan())).all())
 
@@ -110,7 +107,8 @@ def same_sums(first: list[Tensor], second: list[Tensor], squares: Tensor, kept: 
     """Tell whether two sums of the gradients of kept rows are the same, but for rounding next to all of their norms."""
     lengths = torch._foreach_norm(torch._foreach_sub(first, second))
     whole = torch.where(kept.to(squares.device), squares, 0).sum().sqrt()
-    apart, norm = torch.stack((torch.stack(list(lengths)).norm().to(whole.dtype), whole)).tolist()
+    between = torch.stack(list(lengths)).norm().to(whole.dtype)
+    apart, norm = torch.stack((between, whole)).tolist()
     return not apart > _RELATIVE * math.sqrt(len(squares)) * norm  # what is not finite is refused elsewhere
 
 
@@ -134,16 +132,12 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 class Randomness:
     """The state of the random numbers of torch, numpy and Python at one moment.
 
-    Parameters
-    ----------
-    device : torch.device
-        On which torch draws, as well as on the processor.
-    torch_alone : bool
-        Leave numpy and Python out, which takes a fiftieth of the time.
+    With `torch_alone`, numpy and Python are left out, which takes a fiftieth of the time.
     """
 
     def __init__(self, device: torch.device, *, torch_alone: bool = False) -> None:
-        self._device, self._alone = device, torch_alone
+        self._device = device
+        self._alone = torch_alone
         self._states = self._now()
 
     def _now(self) -> tuple[object, ...]:

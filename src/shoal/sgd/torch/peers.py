@@ -42,13 +42,7 @@ _KINDS = ("make_private", "fit", "step", "validation")
 
 
 class Peers:
-    """The processes that train together; or one alone, for which everything here does nothing.
-
-    Parameters
-    ----------
-    group : ProcessGroup, optional
-        That of the wrapped model, which sums go through.
-    """
+    """The processes that train together; or one alone, for which everything here does nothing."""
 
     def __init__(self, group: "dist.ProcessGroup | None") -> None:
         self._group = self._words = group
@@ -81,22 +75,9 @@ class Peers:
     def together(self, kind: str) -> Iterator[dict[str, Any]]:
         """Do something in all processes, and go on only if all succeed and have the same facts.
 
-        Parameters
-        ----------
-        kind : str
-            What is done.
-
-        Yields
-        ------
-        dict
-            For what has to be the same in all processes.
-
-        Raises
-        ------
-        PeerError
-            if another process failed, does something else, or does not answer.
-        ParameterError
-            if the facts are not the same.
+        The block fills the dict that it gets with what has to be the same. Otherwise this
+        raises `ParameterError`, and `PeerError` if another process failed, does something
+        else, or does not answer.
         """
         facts = dict[str, Any]()
         with self.telling(kind):
@@ -137,20 +118,15 @@ class Peers:
     ) -> float:
         """Return the mean of what the processes compute, or fail in all of them if one does.
 
-        Parameters
-        ----------
-        kind : str
-            What is computed.
-        compute : callable
-            Returns the mean of this process, and how many examples it is of.
-        position : int
-            The number of the step, which must be the same everywhere.
-        mark : sequence of Tensor
-            Tensors that must be the same everywhere, bit for bit.
+        `compute` returns the mean of this process, and how many examples it is of. The
+        number of the step, and the tensors in `mark`, bit for bit, must be the same
+        everywhere.
         """
         if self.alone:
             return compute()[0]
-        value, weight, error = math.nan, 0, None
+        value = math.nan
+        weight = 0
+        error = None
         try:
             value, weight = compute()
         except Exception as failure:

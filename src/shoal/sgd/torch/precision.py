@@ -28,13 +28,6 @@ def check_arithmetic(device: torch.device, *, fixed_shapes: bool) -> None:
 
     Where shapes depend on the data, whatever rounds more than float32 is refused: with one example more a library may
     compute all the others in another way, and they would all change by more than the noise pays for.
-
-    Parameters
-    ----------
-    device : torch.device
-        Where the model is.
-    fixed_shapes : bool
-        Whether the shapes of batches are the same for neighbouring datasets.
     """
     if not fixed_shapes:
         _check_whole(device)

@@ -30,14 +30,8 @@ def progress_curve(
 ) -> Any:
     """Draw ε against epochs, below losses if there are any, and return the matplotlib axes of ε.
 
-    Parameters
-    ----------
-    account : Account
-        Of the training; the epochs of its run are the plan.
-    batch_losses : sequence of tuple of (int, int, float)
-        Epoch and step, both counted from 0, and the mean loss of the batch.
-    validation_losses : sequence of tuple of (int, float)
-        Epochs made, and the mean loss then.
+    Epochs and steps of `batch_losses` are counted from 0; `validation_losses` have the number
+    of epochs made.
     """
     try:
         import matplotlib
@@ -79,7 +73,8 @@ def _draw_losses(
         positions = [epoch + (step + 1) / run.steps for epoch, step, _ in batches]
         losses = [loss for *_, loss in batches]  # of a batch without examples it is NaN, and not drawn
         axes.plot(positions, losses, color=_GREY, linewidth=0.9, alpha=0.6, label="batches (not private)")
-        ends, averages = [], []
+        ends = []
+        averages = []
         for epoch in sorted({epoch for epoch, *_ in batches}):
             known = [loss for each, _, loss in batches if each == epoch and math.isfinite(loss)]
             ends.append(epoch + 1)
@@ -93,17 +88,20 @@ def _draw_losses(
 
 
 def _draw_epsilons(axes: Any, account: Account, end: int) -> None:
-    marks = np.unique(np.linspace(1, end, min(end, _MOST_STEPS)).round().astype(int)).tolist()
+    spaced = np.linspace(1, end, min(end, _MOST_STEPS)).round()
+    marks = np.unique(spaced.astype(int)).tolist()
     epochs = sorted({*marks, end, *([account.epochs] if account.epochs else [])})
     epsilons = list(progress(map(account.spent, epochs), total=len(epochs), label="ε of epochs"))
     begun = epochs.index(account.epochs) + 1 if account.epochs else 0
-    edges, last = [0, *epochs], epsilons[-1]
+    edges = [0, *epochs]
+    last = epsilons[-1]
     if begun:
         axes.stairs(epsilons[:begun], edges[: begun + 1], fill=True, color=_VERMILION, alpha=0.15, linewidth=0)
         axes.stairs(epsilons[:begun], edges[: begun + 1], baseline=None, color=_VERMILION, linewidth=2.2)
     if begun < len(epochs):
         axes.stairs(epsilons[begun:], edges[begun:], baseline=None, color=_VERMILION, linewidth=1.3, linestyle="--")
-    made, at = _epochs(account.epochs), f"at δ = {account.delta:g}"
+    made = _epochs(account.epochs)
+    at = f"at δ = {account.delta:g}"
     spent = f"spent: ε = {rounded_up(account.epsilon, 4)} after {made}, {at}" if begun else f"spent: nothing yet, {at}"
     lines = [(spent, {"color": _VERMILION, "fontweight": "bold"})]
     if account.budget is None and begun < len(epochs):

@@ -52,11 +52,6 @@ class StepNoise:
     at once; this one by a hash of the sum, which has to be there first.
 
     On a graphics processor `DeviceNoise` makes it, or, without Triton, the sum is taken to the central one and back.
-
-    Parameters
-    ----------
-    key : bytes
-        32 secret bytes.
     """
 
     def __init__(self, *, key: bytes) -> None:
@@ -69,16 +64,10 @@ class StepNoise:
     def add(self, total: Tensor, *, margin: float, unit: float, epoch: int, step: int) -> Tensor:
         """Return the sum with noise, rounded to whole numbers, times `unit`; in the memory of the sum.
 
-        Parameters
-        ----------
-        total : Tensor
-            One axis, float32 or float64; in units of the grid, of which a standard deviation of the noise has 2²⁰.
-        margin : float
-            By how much more noise is added than is promised, relatively.
-        unit : float
-            What one step of the grid is in the answer.
-        epoch, step : int
-            Both counted from 0.
+        The sum has one axis, is in float32 or float64, and is in units of the grid, of
+        which a standard deviation of the noise has 2²⁰. `margin` is by how much more noise
+        is added than is promised, relatively, and `unit` is what one step of the grid is in
+        the answer.
         """
         if runs_on(total):
             if total.device not in self._devices:
@@ -91,7 +80,8 @@ class StepNoise:
         for first in range(0, len(values), 2 * _PAIRS):
             part = values[first : first + 2 * _PAIRS]
             pairs = -(-len(part) // 2)
-            words, normals = np.empty((1, pairs, 2), "<i8"), np.empty((1, 2, pairs))
+            words = np.empty((1, pairs, 2), "<i8")
+            normals = np.empty((1, 2, pairs))
             self._stream.update_into(_ZEROS[: 16 * pairs], words.reshape(-1).view(np.uint8))
             put_normals(words, normals)
             noised = normals.reshape(-1)[: len(part)]
@@ -119,18 +109,11 @@ class StepNoise:
 
 
 class DeviceNoise:
-    """Noise on one device; as `StepNoise` has it, but from another cipher and another hash of the sum.
-
-    Parameters
-    ----------
-    key : bytes
-        32 secret bytes.
-    device : torch.device
-        One on which kernels run.
-    """
+    """Noise on one device; as `StepNoise` has it, but from another cipher and another hash of the sum."""
 
     def __init__(self, *, key: bytes, device: torch.device) -> None:
-        self._key, self._device = key, device
+        self._key = key
+        self._device = device
         self._secret = subkey(key, "noise of steps on a device", 0)
         self._levels: list[Tensor] = []
         self._cipher_key = torch.empty(8, dtype=torch.int32, device=device)

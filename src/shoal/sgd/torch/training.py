@@ -39,7 +39,7 @@ from shoal.sgd.torch.precision import check_arithmetic, whole_convolutions
 from shoal.sgd.torch.progress_curve import progress_curve
 from shoal.sgd.torch.step_noise import StepNoise
 
-__all__ = ["Schedule", "SumBuffer", "Training", "Validation", "WatchedParameters"]
+__all__ = ["Schedule", "Training", "Validation", "WatchedParameters"]
 
 _NOTHING = nullcontext()
 _NOISE_STREAM = 2
@@ -57,18 +57,12 @@ class Schedule:
 
     The learning rate then is a function of how many steps were made, which everybody knows.
 
-    Parameters
-    ----------
-    scheduler : LRScheduler or None
-        Of torch.optim.lr_scheduler, over the optimizer of the training.
-    optimizer : torch.optim.Optimizer
-        That one.
-    per : str
-        "epoch" or "step".
+    `per` is "epoch" or "step".
     """
 
     def __init__(self, scheduler: LRScheduler | None, optimizer: Optimizer, per: str) -> None:
-        self._scheduler, self._per = scheduler, known(("epoch", "step"), scheduler_per=per)
+        self._scheduler = scheduler
+        self._per = known(("epoch", "step"), scheduler_per=per)
         if scheduler is None:
             return
         if not isinstance(scheduler, LRScheduler):
@@ -108,18 +102,14 @@ class Validation:
 
     Nothing is changed by asking: the model is evaluated without gradients, and goes on as it was.
 
-    Parameters
-    ----------
-    model, loss : nn.Module, Loss
-        As for `BookKeeping`.
-    examples : Examples
-        The held-out data; the guarantee is not about them.
-    together : int
-        How many examples are computed at once.
+    The guarantee is not about the held-out examples, of which `together` are computed at once.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, examples: Examples, *, together: int) -> None:
-        self._model, self._loss, self._examples, self._together = model, loss, examples, together
+        self._model = model
+        self._loss = loss
+        self._examples = examples
+        self._together = together
 
     def mean_loss(self, share: Callable[[Indices], Indices]) -> tuple[float, int]:
         """Return the mean loss of those that `share` leaves of all their indices, and how many they are."""
@@ -138,42 +128,19 @@ class Validation:
         return math.fsum(losses) / len(losses) if losses else math.nan, len(losses)
 
 
-class SumBuffer:
-    """Memory for one number for each parameter, in one piece (`flat`) and parameter by parameter (`parts`).
-
-    Parameters
-    ----------
-    trained : list of nn.Parameter
-        The parameters, of one type and on one device.
-    """
-
-    def __init__(self, trained: list[nn.Parameter]) -> None:
-        sizes = [parameter.numel() for parameter in trained]
-        self.flat = torch.zeros(sum(sizes), dtype=trained[0].dtype, device=trained[0].device)
-        pieces = torch.split(self.flat, sizes)
-        self.parts = [piece.view_as(parameter) for piece, parameter in zip(pieces, trained, strict=True)]
-
-
 class WatchedParameters:
     """The modules and parameters of a model, and the only way for its optimizer to step.
 
     From here on `optimizer.step()` is refused outside of `step`: it would apply gradients that
     are neither clipped nor noised.
-
-    Parameters
-    ----------
-    model : nn.Module
-        The model that is trained.
-    optimizer : Optimizer
-        The optimizer, over parameters of the model.
-    trained : sequence of nn.Parameter
-        The trained parameters.
     """
 
     def __init__(self, model: nn.Module, optimizer: Optimizer, trained: Sequence[nn.Parameter]) -> None:
-        self._model, self._optimizer, self._trained = model, optimizer, trained
-        self._known, self._known_held = _members(model), _held(optimizer)
-        self._marks = _marks(model)
+        self._model = model
+        self._optimizer = optimizer
+        self._trained = trained
+        self._known = _members(model)
+        self._known_held = _held(optimizer)
         self._stepping = False
         if earlier := _HOOKS.pop(optimizer, None):
             earlier.remove()
@@ -181,11 +148,10 @@ class WatchedParameters:
 
     def check(self) -> None:
         """Refuse modules or parameters that were frozen, unfrozen, replaced, added or removed."""
-        if _marks(self._model) != self._marks:
-            members = _members(self._model)
-            for name in self._known | members:
-                if change := _change(self._known.get(name), members.get(name)):
-                    raise ParameterError(f"{name} was {change} after make_private. {_ADVICE}")
+        members = _members(self._model)
+        for name in self._known | members:
+            if change := _change(self._known.get(name), members.get(name)):
+                raise ParameterError(f"{name} was {change} after make_private. {_ADVICE}")
         held = _held(self._optimizer)
         if list(map(id, held)) != list(map(id, self._known_held)):
             raise ParameterError(
@@ -219,17 +185,6 @@ class WatchedParameters:
             )
 
 
-def _marks(model: nn.Module) -> list[int]:
-    """Return numbers that change with `_members`, in a third of the time: no names are made."""
-    marks = []
-    for module in model.modules():
-        marks.append(id(module))
-        for parameter in module._parameters.values():
-            if parameter is not None:
-                marks += (id(parameter), parameter.requires_grad)
-    return marks
-
-
 def _members(model: nn.Module) -> dict[str, tuple[object, bool]]:
     """Return every module and parameter by a name, and whether it is trained."""
     members: dict[str, tuple[object, bool]] = {
@@ -258,28 +213,7 @@ def _change(before: tuple[object, bool] | None, now: tuple[object, bool] | None)
 class Training:
     """A model in private training; `make_private` returns it.
 
-    Parameters
-    ----------
-    model, optimizer : nn.Module, torch.optim.Optimizer
-        What is trained, and by what.
-    trained : dict
-        The trained parameters, by name.
-    examples : Examples
-        The data.
-    clipping : Clipping
-        Computes the sums of clipped gradients.
-    account : Account
-        What is spent.
-    schedule : Schedule
-        Of the learning rate.
-    validation : Validation, optional
-        Examples that are not protected, for `validation_losses`.
-    key : bytes
-        32 secret bytes, which draws and noise come from.
-    settings : dict
-        All else that has to be the same when a training is resumed.
-    peers : Peers
-        The processes that train together.
+    `settings` are all else that has to be the same when a training is resumed.
     """
 
     def __init__(
@@ -297,18 +231,27 @@ class Training:
         settings: dict[str, Any],
         peers: Peers,
     ) -> None:
-        self.model, self.optimizer, self.account = model, optimizer, account
+        self.model = model
+        self.optimizer = optimizer
+        self.account = account
         self.run = account.run
         self._trained = list(trained.values())
         self._device = self._trained[0].device
         self._watched = WatchedParameters(model, optimizer, self._trained)
-        self._buffer = SumBuffer(self._trained)
+        sizes = [parameter.numel() for parameter in self._trained]
+        self._sum = torch.zeros(sum(sizes), dtype=self._trained[0].dtype, device=self._device)
+        pieces = torch.split(self._sum, sizes)
+        self._parts = [piece.view_as(each) for piece, each in zip(pieces, self._trained, strict=True)]
         self._spacing = GRID * self.run.sum_deviation
         # For as many examples as a batch can have, and not for as many as it has, which nobody may know.
         largest = self.run.sampler.largest(self.run, account.delta)
         self._margin = margin_for(largest, single=self._trained[0].dtype == torch.float32)
-        self._examples, self._clipping, self._settings = examples, clipping, settings
-        self._schedule, self._validation, self._peers = schedule, validation, peers
+        self._examples = examples
+        self._clipping = clipping
+        self._settings = settings
+        self._schedule = schedule
+        self._validation = validation
+        self._peers = peers
         # With one example more, or one of another shape, batches have other shapes.
         self._fixed_shapes = self.run.adjacency != "add-remove" and examples.same_shapes
         self.validation_losses = list[tuple[int, float]]()
@@ -320,7 +263,8 @@ class Training:
         self._losses: list[tuple[int, int, float]] = []
 
     def _take(self, key: bytes) -> None:
-        self._key, self._noise = key, StepNoise(key=key)
+        self._key = key
+        self._noise = StepNoise(key=key)
         self._drawn: tuple[int, list[Indices]] = (-1, [])
 
     @property
@@ -343,7 +287,7 @@ class Training:
         return self.account.guarantee()
 
     @property
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[dict[str, float]]:
         """One entry for each step: `epoch` and `step`, both counted from 1, the `loss` of its batch, and ε by then.
 
         Its `epsilon` holds if it was fixed in advance that the training ends with that epoch. The losses are computed
@@ -429,13 +373,13 @@ class Training:
         )
         self._current = None
         self._advance()  # charged, and past this step, before anything is seen of it
-        self._update(self._buffer, batch)
+        self._update(batch)
         self._schedule.after(last=self._step == 0)
         self._losses.append((batch.epoch, batch.step, loss))
         return loss
 
     def _summed(self, batch: Batch) -> tuple[float, int]:
-        """Put the clipped sum of a batch into the buffer; return its mean loss, and how many examples it has."""
+        """Put the clipped sum of a batch into memory; return its mean loss, and how many examples it has."""
         if not isinstance(batch, Batch) or batch is not self._current:
             raise ParameterError(
                 "step() takes the batch that batches() has just yielded, once: for batch in training.batches(): "
@@ -448,7 +392,7 @@ class Training:
         # The words are part of the key: other words would be another test.
         draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
         with _NOTHING if self._fixed_shapes else whole_convolutions(self._device):
-            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=self._buffer.parts, draw=draw)
+            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=self._parts, draw=draw)
         return loss, len(batch)
 
     def _advance(self) -> None:
@@ -456,20 +400,21 @@ class Training:
             self.account.charge()
         self._step += 1
         if self._step == self.run.steps:
-            self._epoch, self._step = self._epoch + 1, 0
+            self._epoch = self._epoch + 1
+            self._step = 0
 
-    def _update(self, buffer: SumBuffer, batch: Batch) -> None:
-        self._peers.add_up(buffer.flat)
+    def _update(self, batch: Batch) -> None:
+        self._peers.add_up(self._sum)
         if self._peers.rank == 0:  # once: two noised sums that differ in rounding would have two noises
             self._noise.add(
-                buffer.flat,
+                self._sum,
                 margin=self._margin,
                 unit=self._spacing / self.run.batch_size,
                 epoch=batch.epoch,
                 step=batch.step,
             )
-        self._peers.spread(buffer.flat)
-        self._watched.step(buffer.parts)
+        self._peers.spread(self._sum)
+        self._watched.step(self._parts)
 
     def fit(
         self,
@@ -484,13 +429,13 @@ class Training:
         A training that was interrupted, and is resumed, ends where it would have ended: epochs that were made before
         count. The bar shows the loss of the last batch and ε so far.
 
-        This number of epochs is the plan, unless `make_private` had more. ε is that of the plan, also if the training
-        is stopped earlier. With `epsilon=` or `budget=` more epochs than they cover are refused (`BudgetError`).
+        This number of epochs is the plan, unless the run has more. ε is the ε of the plan, also if the training is
+        stopped earlier. With a budget, more epochs than it covers are refused (`BudgetError`).
 
         Parameters
         ----------
         epochs : int, optional
-            How many epochs there are in all; what was planned with `make_private`, if it is None.
+            How many epochs there are in all; those of the run, if it is None.
         checkpoint : str or PathLike, optional
             A file to save the training in, at the end and every so often.
         every : int, optional
@@ -606,7 +551,9 @@ class Training:
             self._schedule.restore(fields["schedule"])
             self.validation_losses = [(epoch, loss) for epoch, loss in fields["validation_losses"]]
             self._take(bytes.fromhex(fields["key"]))
-            self._epoch, self._step, self._current = fields["epoch"], fields["step"], None
+            self._epoch = fields["epoch"]
+            self._step = fields["step"]
+            self._current = None
             self._losses = [(epoch, step, loss) for epoch, step, loss in fields["losses"]]
             torch.set_rng_state(fields["random"]["cpu"])
             if self._device.type == "cuda" and "cuda" in fields["random"]:
