@@ -42,20 +42,8 @@ _AT_ONCE = 1 << 20
 class Manifest:
     """What a release is, as the shuffler states it.
 
-    Attributes
-    ----------
-    task : str
-        Its id.
-    round : int
-        Its number.
-    reports : int
-        How many there are, one for each person.
-    record_bytes : int
-        The bytes of each message.
-    sha256 : str
-        Of all messages, one after the other.
-    messages : int, optional
-        How many there are, where people send bundles or the shuffler adds dummies; else one for each report.
+    `reports` counts people. `messages` is how many there are where people send bundles or the shuffler adds
+    dummies, and otherwise None. `sha256` is of all messages, one after the other.
     """
 
     task: str
@@ -131,22 +119,10 @@ class Manifest:
 def write_batch(
     file: BinaryIO, task: Task, number: int, total: int, records: Iterable[bytes], *, messages: int | None = None
 ) -> Manifest:
-    """Write a batch into an open file, and return its manifest.
+    """Write a batch into an open, empty file, and return its manifest.
 
-    Parameters
-    ----------
-    file : BinaryIO
-        Empty, and can be sought.
-    task : Task
-        Whose reports they are.
-    number : int
-        Of the round.
-    total : int
-        How many reports there are, one for each person; it is checked.
-    records : iterable of bytes
-        The messages in their final order, many at once.
-    messages : int, optional
-        How many there are, if people send several or the shuffler has added some; it is checked.
+    `records` are the messages in their final order, many at once. `total` reports, one for each person, or
+    `messages` are how many there must be.
     """
     if total < task.minimum:
         raise CollectError(f"{total:,} reports are fewer than the minimum of {task.minimum:,}; nothing is released")
@@ -171,15 +147,7 @@ def write_batch(
 
 @dataclass(frozen=True)
 class BatchFile:
-    """A batch file that is the one which a manifest states, to the byte.
-
-    Attributes
-    ----------
-    path : Path
-        Where it is.
-    manifest : Manifest
-        What it is.
-    """
+    """A batch file that is the one which a manifest states, to the byte."""
 
     path: Path
     manifest: Manifest

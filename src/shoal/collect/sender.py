@@ -81,20 +81,9 @@ def exclusive(folder: Path) -> Iterator[None]:
 class StateFile(Generic[_T]):
     """What a client or a helper keeps between two calls, in a file that is replaced as a whole.
 
-    Attributes
-    ----------
-    folder : Path or None
-        Where the file is; None keeps all in memory.
-    name : str
-        Of the file.
-    kind : type
-        A dataclass with what is kept.
-    fields : dict
-        The types of its fields.
-    ours : callable
-        Returns whether it belongs to this task and party, or raises `ValueError`.
-    damaged : str
-        What to say after the path if it does not.
+    Without a folder all is in memory. `kind` is a dataclass, whose fields have the types `fields`. `ours`
+    returns whether what was read belongs to this task and party, or raises `ValueError`; `damaged` says what
+    to do if it does not.
     """
 
     folder: Path | None
@@ -157,21 +146,9 @@ class Receipt:
 class _Kept:
     """What is kept between two calls; never the value, and never the report unsealed.
 
-    Attributes
-    ----------
-    task : str
-        Its id.
-    round : int
-        Of the last report.
-    report : str
-        That report, sealed, in hexadecimal; of a bundle, all messages.
-    sent : bool
-        Whether the shuffler has it for sure.
-    first_round : int
-        A round that was open at `first_time`: that of the first report, or of the last one before the clock was set
-        back.
-    first_time : float
-        The time by which the pace of rounds is checked.
+    `report` is the sealed report of round `round` in hexadecimal, of a bundle all messages, and `sent`
+    whether the shuffler has it for sure. Round `first_round` was open at `first_time`, by which the pace of
+    rounds is checked: at the first report, or at the last one before the clock was set back.
     """
 
     task: str
@@ -389,16 +366,8 @@ def refusal(url: str, answer: Answer, *, dummies: bool = False) -> CollectError:
 class _Drawn:
     """What is kept between two calls; never a dummy unsealed, nor how many there are of a category.
 
-    Attributes
-    ----------
-    task : str
-        Its id.
-    key : str
-        The helper's public key, in hexadecimal.
-    round : int
-        The last one for which dummies were drawn.
-    dummies : str or None
-        All of them, sealed, in hexadecimal; None once the shuffler has them for sure, or will never take them.
+    `dummies` are those of round `round`, sealed, in hexadecimal, until the shuffler has them for sure or will
+    never take them. `key` is the helper's public key in hexadecimal.
     """
 
     task: str

@@ -246,13 +246,7 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
 
 @dataclass(frozen=True)
 class Candidates:
-    """What people run in a round of a hunt, counted for its candidates alone: its geometry has far more outputs.
-
-    Parameters
-    ----------
-    mechanism : Covered
-        Of the round.
-    """
+    """What clients run in a heavy-hitter round, counted for candidates alone: its geometry has far more outputs."""
 
     mechanism: Covered
 
@@ -280,17 +274,7 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class CandidateCounts:
-    """What a round of a hunt says: how many messages support each of its candidates.
-
-    Attributes
-    ----------
-    mechanism : Covered
-        Of the round.
-    values : numpy.ndarray
-        As `Candidates` tallies them.
-    reports : int
-        How many people there are.
-    """
+    """How many messages support each candidate of a round, as `Candidates` tallies them, and how many reports came."""
 
     mechanism: Covered
     values: NDArray[np.int64]
@@ -444,15 +428,7 @@ def _signed_bytes(content: dict[str, Any]) -> bytes:
 
 
 def _check_listed(parents: int, bits: int) -> None:
-    """Raise `ParameterError` if `parents` prefixes, extended by `bits` bits, are too many for one round.
-
-    Parameters
-    ----------
-    parents : int
-        The number of prefixes that are extended.
-    bits : int
-        The number of bits that are added to each.
-    """
+    """Raise `ParameterError` if `parents` prefixes, extended by `bits` bits, are too many for one round."""
     if parents << bits > _MOST_LISTED:
         raise ParameterError(
             f"{parents:,} prefixes, extended by {bits} bits, are more than {_MOST_LISTED:,}; raise deviations"
