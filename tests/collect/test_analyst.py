@@ -25,7 +25,6 @@ from shoal.collect.counting import Job, ShardCounts, spans_of
 from shoal.collect.envelope import seal
 from shoal.collect.result import Result, Tally
 from shoal.collect.task import Task
-from shoal.digits import rounded_up
 from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError, WithheldError, WrongKeyError
 from shoal.files.names import Names
 from shoal.mechanisms import Counts, RandomizedResponse, Simulation, kinds
@@ -367,20 +366,6 @@ def test_a_round_counts_once(world: World, folder: Path) -> None:
     assert analyst.counted() == [1]
 
 
-def test_threads_count_a_round_once(world: World, folder: Path) -> None:
-    pulled(world, folder, world.sealed([1, 2, 3]))
-    gate = threading.Barrier(4)
-
-    def counted() -> Tally:
-        gate.wait()
-        return Analyst(folder, world.task).count(1, world.analyst_key, processes=1)
-
-    with ThreadPoolExecutor(4) as pool:
-        tallies = [future.result() for future in [pool.submit(counted) for _ in range(4)]]
-    assert sum(tally.new for tally in tallies) == 1
-    assert all(tally.counts == tallies[0].counts for tally in tallies)
-
-
 def test_threads_open_a_new_folder_at_once(world: World, tmp_path: Path) -> None:
     for attempt in range(5):
         gate, folder = threading.Barrier(4), tmp_path / f"new-{attempt}"
@@ -559,19 +544,6 @@ def test_no_more_reports_than_fakes_leave_the_local_guarantee(tmp_path: Path, va
     assert "nothing is gained by shuffling" in result.holds
     more = Result.of(task, _tally(task, 51 + 200))
     assert (more.accounted, more.epsilon) == (201, shoal.amplify(task.mechanism, reports=201).epsilon(1e-6))
-
-
-@pytest.mark.slow
-def test_one_victim_among_reports_of_an_attacker(tmp_path: Path) -> None:
-    """A round of the minimum, all but one of it made up by whoever looks: what is printed must not deny it."""
-    world = make_world(tmp_path, epsilon_limit=0.5, minimum=586, fakes=0)
-    reports = world.task.mechanism.randomize(np.arange(586) % 4, simulation=Simulation(seed=3))
-    analyst = pulled(world, tmp_path / "analyst", world.sealed(reports))
-    analyst.count(1, world.analyst_key)
-    result = analyst.result(1)
-    assert result.epsilon <= 0.5 and result.local_epsilon > 1.99
-    assert "none of the other reports is made up by whoever looks, or known to them" in result.holds
-    assert f"ε₀ = {rounded_up(result.local_epsilon)} always remains" in result.holds
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
 """A bundle is stored message by message, all of it or nothing, once; people are counted, and never messages."""
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from shoal.collect.analyst import Analyst
 from shoal.collect.batch import BatchFile, Manifest
 from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened
-from shoal.collect.round_state import State, record
+from shoal.collect.round_state import record
 from shoal.collect.sender import Sender
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
@@ -267,38 +265,3 @@ def test_a_client_keeps_its_bundle_before_it_sends_it(world: World, tmp_path: Pa
     parts = [sent[0][at : at + length] for at in range(0, len(sent[0]), length)]
     assert len(parts) == 9 and parts == sorted(parts)  # the place of a message says nothing
     assert all(opened(world.analyst_key, information(world.task, 1), parts))
-
-
-def test_what_people_send_can_be_opened(world: World) -> None:
-    mechanism = world.task.mechanism
-    assert isinstance(mechanism, Covered)
-    (body,) = world.bundles([1])
-    length = world.task.ciphertext_bytes
-    plain = opened(
-        world.analyst_key, information(world.task, 1), [body[at : at + length] for at in range(0, len(body), length)]
-    )
-    said = [int(mechanism.from_bytes(each[2:3])[0]) for each in plain if each is not None]
-    assert len(said) == 9 and 1 in said and set(said) <= {0, 1, mechanism.null}
-
-
-def test_a_database_of_an_earlier_version_is_used(tmp_path: Path) -> None:
-    """Its table of rounds has no column for messages yet."""
-    world = make_world(tmp_path)
-    path = tmp_path / "reports.db"
-    with closing(sqlite3.connect(path)) as database:
-        database.executescript(
-            """CREATE TABLE task (id TEXT PRIMARY KEY) WITHOUT ROWID;
-            CREATE TABLE round (number INTEGER PRIMARY KEY, state TEXT NOT NULL, closes REAL NOT NULL,
-                reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB);
-            INSERT INTO round VALUES (1, 'sealed', 10.0, 1000, NULL, 0, NULL), (2, 'open', 70.0, NULL, NULL, 0, x'00');
-            CREATE TABLE turn (side INTEGER NOT NULL); INSERT INTO turn VALUES (0);"""
-        )
-        database.execute("INSERT INTO task VALUES (?)", (world.task.id,))
-        database.commit()
-    store = SqliteStore(path, world.task, now=0.0)
-    assert [(one.state, one.reports, one.records) for one in store.rounds()] == [
-        (State.SEALED, 1000, 1000),
-        (State.OPEN, None, 0),
-    ]
-    store.shut()
-    SqliteStore(path, world.task, now=0.0).shut()

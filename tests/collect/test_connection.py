@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from shoal import collect
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.keys import make_analyst_keys, make_shuffler_keys
 from shoal.errors import (
@@ -271,14 +270,6 @@ def test_problems_are_told_in_one_line() -> None:
 
 
 SERVER = ("starlette", "uvicorn", "uvloop", "psycopg", "pyspark")
-
-
-def test_public_names_are_there() -> None:
-    assert dir(collect) == collect.__all__
-    for name in collect.__all__:
-        assert getattr(collect, name).__name__ == name
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = collect.nothing
 
 
 @pytest.mark.slow

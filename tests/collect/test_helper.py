@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shoal.collect import failpoint
 from shoal.collect.analyst import Analyst
 from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Connection
@@ -451,9 +450,3 @@ def _check_refusals(world: World, connection: Connection) -> None:
     assert sent(long, proof_of(key, task, 1, long)) == 413
     assert sent(body, proof_of(key, task, 1, body), path.replace(task.id, "0" * 64)) == 404
     assert sent(body, proof_of(key, task, 9, body), path.replace("rounds/1", "rounds/9")) == 409
-
-
-def test_the_points_are_named() -> None:
-    assert {"helper drawn", "helper kept", "helper mixed", "mix committed", "helper acknowledged"} < set(
-        failpoint.POINTS
-    )

@@ -279,21 +279,6 @@ def test_many_who_start_at_once_begin_one_round(cluster: Cluster, world: World) 
 
 
 @pytest.mark.slow
-def test_a_batch_that_is_not_in_its_place_is_not_ready(opened: Opened) -> None:
-    store = opened()
-    store.add(1, _some(10))
-    _sealed(store)
-
-    def fail() -> None:
-        raise OSError("no space")
-
-    with pytest.raises(OSError, match="no space"):
-        store.publish(1, b"manifest", fail)
-    assert store.rounds()[0].state == State.SEALED and store.rounds()[0].manifest is None
-    assert store.publish(1, b"manifest", lambda: None)
-
-
-@pytest.mark.slow
 def test_a_lost_connection_is_made_again(opened: Opened, tables: "psycopg.Connection[Any]") -> None:
     store, group = opened(), _some(10)
     store.add(1, group[:5])

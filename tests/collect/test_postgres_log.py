@@ -14,7 +14,7 @@ from shoal.collect.round_state import Record, RoundClosedError, record
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.postgres import PostgresStore
-from tests.collect.asgi import Clock, Front, reports, root, tokens
+from tests.collect.asgi import Clock, Front, root, tokens
 from tests.collect.database import Cluster
 from tests.collect.world import World, make_exact_world
 
@@ -92,24 +92,6 @@ def test_no_request_leaves_a_line(front: Front, world: World, cluster: Cluster) 
         for method in ("GET", "POST", "PUT"):
             statuses.add(front.public(method, root(world) + other, body).status)
     assert {201, 400, 401, 404, 405, 409, 413} <= statuses and 500 not in statuses and 503 not in statuses
-    assert log.lines() == []
-
-
-def test_reports_for_rounds_that_are_gone_at_the_same_time_as_good_ones(
-    front: Front, world: World, cluster: Cluster
-) -> None:
-    log = _Log(cluster)
-
-    async def all_at_once() -> list[int]:
-        import asyncio
-
-        asked = [
-            front.asked("POST", reports(world, number), random.randbytes(world.task.ciphertext_bytes), "anna")
-            for number in (1, 2, 3, 4, 99) * 40
-        ]
-        return [answer.status for answer in await asyncio.gather(*asked)]
-
-    assert set(front.run(all_at_once())) == {201, 409}
     assert log.lines() == []
 
 

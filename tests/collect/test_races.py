@@ -1,6 +1,5 @@
 """Two who release at once, one body that is sent a thousand times, the report that comes as the round closes."""
 
-import json
 import subprocess
 import sys
 import threading
@@ -49,32 +48,6 @@ def _check_released_once(shuffler: Shuffler, bodies: list[bytes], folder: Path) 
     assert batches_in(folder) == [shuffler.batch_path(1)]
     with pytest.raises(CollectError, match="only a sealed round"):
         shuffler.release(1)
-
-
-def test_four_threads_release_at_once(place: str, tmp_path: Path) -> None:
-    """All have written a batch, in another order each, before any is placed; one is, and its manifest with it."""
-    world = make_exact_world(tmp_path, round_seconds=HOUR)
-    folder, bodies = tmp_path / "batches", world.junk(200)
-    meeting = threading.Barrier(4, timeout=60)
-    placed: list[int] = []
-
-    def watcher(point: str) -> None:
-        if point == "batch written":
-            meeting.wait()
-        if point == "renamed":
-            placed.append(threading.get_ident())
-
-    shuffler = _sealed(world, place, folder, bodies)
-    failpoint.watch(watcher)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            for attempt in [pool.submit(shuffler.release, 1) for _ in range(4)]:
-                attempt.result()
-    finally:
-        failpoint.watch(None)
-    assert len(placed) == 1
-    _check_released_once(shuffler, bodies, folder)
-    shuffler.shut()
 
 
 @pytest.mark.slow
@@ -146,36 +119,6 @@ def test_one_body_a_thousand_times_at_once(place: str, tmp_path: Path) -> None:
     assert [body in others for body in released[1]].count(True) == 1
     assert sorted(body for body in released[1] if body not in others) == sorted([mine, fillers[0]])
     assert sorted(released[2]) == sorted(fillers[1:])
-
-
-@pytest.mark.slow
-def test_delivered_and_acknowledged_twice(tmp_path: Path) -> None:
-    """A batch is the same bytes each time; once it is purged it can't be had, and its acknowledgement still holds."""
-    world = make_exact_world(tmp_path, round_seconds=1, minimum=50)
-    sent = world.junk(50)
-    root = f"/v1/tasks/{world.task.id}/rounds/1"
-    shuffler = Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", relays=["relay"])
-    with shuffler, shuffler.analyst() as connection:
-        assert shuffler.upload(1, b"".join(sent), {"Authorization": "Bearer relay"}).status == 201
-        until(lambda: shuffler.rounds().get(1, {}).get("state") == "ready", "a release")
-        first, second = (connection.request("GET", f"{root}/batch") for _ in range(2))
-        assert first.status == second.status == 200
-        assert first.body == second.body
-        sha256 = json.loads(connection.request("GET", f"{root}/manifest").body)["sha256"]
-        wrong = ("0" * 64, sha256.upper(), sha256[:-1], sha256 + "0", "")
-        for other in wrong:
-            assert connection.request("POST", f"{root}/ack", other.encode()).status in (400, 409), other
-        assert shuffler.rounds()[1]["state"] == "ready"
-        for _ in range(3):
-            assert connection.request("POST", f"{root}/ack", sha256.encode()).status == 204
-        until(lambda: shuffler.rounds()[1]["state"] == "purged", "a purge")
-        assert connection.request("POST", f"{root}/ack", sha256.encode()).status == 204
-        assert connection.request("POST", f"{root}/ack", b"0" * 64).status == 409
-        # The batch goes after the database says that the round is purged.
-        until(lambda: connection.request("GET", f"{root}/batch").status == 409, "the end of the batch")
-        assert shuffler.rounds()[1] == {"round": 1, "state": "purged", "reports": 50, "discarded": False}
-        shuffler.stop()
-    assert not batches_in(tmp_path / "batches")
 
 
 @pytest.mark.slow

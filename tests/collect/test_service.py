@@ -89,13 +89,6 @@ def test_other_lengths_are_refused(world: World, front: Front, length: int, stat
         assert refused(answer, 413 if len(pieces) > LENGTH else 400)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 2, 3, 10**17])
-def test_a_round_that_is_not_open_is_refused_with_the_one_that_is(world: World, front: Front, number: int) -> None:
-    told = refused(front.public("POST", reports(world, number), world.sealed([1], number)[0]), 409)
-    assert told["round"] == 1 and "round 1" in str(told["detail"])
-
-
 def test_a_late_report_is_told_the_next_round_before_the_service_has_ticked(
     world: World, tmp_path: Path, clock: Clock
 ) -> None:
@@ -296,32 +289,6 @@ def test_a_store_that_fails_is_told_with_the_time_to_try_again(
     kind = {locked: "StoreUnavailableError", full: "StorageError"}[trouble]
     assert kind in caplog.text and trouble.__name__ in caplog.text
     assert not any(record.exc_info for record in caplog.records)
-
-
-@pytest.mark.parametrize("point", ["batch written", "renamed"])
-def test_a_release_that_fails_is_tried_again(world: World, tmp_path: Path, clock: Clock, point: str) -> None:
-    front, shuffler = made(world, tmp_path, clock)
-
-    def full(reached: str) -> None:
-        if reached == point:
-            raise OSError(28, "No space left on device")
-
-    with front:
-        for body in world.sealed([5, 6, 7]):
-            assert front.public("POST", reports(world), body).status == 201
-        clock.now += 60
-        failpoint.watch(full)
-        try:
-            front.tick()
-        finally:
-            failpoint.watch(None)
-        refused(front.public("GET", "/readyz"), 503)
-        assert shuffler.rounds()[0].state == State.SEALED
-        refused(front.analyst("GET", f"{root(world)}/rounds/1/batch"), 409)
-        clock.now -= 60
-        assert stored(shuffler, front, clock, world) == []  # round 2 has none
-        assert front.analyst("GET", f"{root(world)}/rounds/1/batch").status == 200
-        assert front.public("GET", "/readyz").status == 200
 
 
 @pytest.mark.parametrize("content", [b"", b"this is no database, but a secret" * 100])

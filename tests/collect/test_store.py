@@ -82,16 +82,6 @@ class TestDue:
         if not ended:
             assert following <= closes
 
-    @pytest.mark.parametrize(
-        ("now", "ended", "following"),
-        [(99, False, 100), (100, True, 160), (159, True, 160), (160, True, 220), (10**9, True, 10**9 + 60)],
-    )
-    def test_rounds_keep_their_rhythm_until_one_is_missed(self, now: float, ended: bool, following: float) -> None:
-        assert due(100, now, 60) == (ended, following)
-
-    def test_a_clock_set_back_does_not_keep_a_round_open(self) -> None:
-        assert due(closes=10**9, now=50, seconds=60) == (False, 110)
-
 
 class TestReplays:
     """A repeated report is recognised within the window, and forgotten after it."""
@@ -134,15 +124,6 @@ class TestReplays:
         assert kept.rows("SELECT DISTINCT round FROM report") == [(2,)]
         kept.store.shut()
 
-    def test_a_body_is_nowhere_in_the_files_after_its_purge(self, kept: Kept, world: World) -> None:
-        bodies = world.sealed(range(200))
-        kept.add(bodies)
-        there = b"".join(path.read_bytes() for path in kept.path.parent.glob("reports.db*"))
-        assert all(body in there for body in bodies[:5])
-        kept.ended()
-        there = b"".join(path.read_bytes() for path in kept.path.parent.rglob("*") if path.is_file())
-        assert not any(body[32:] in there for body in bodies)
-
 
 class TestAdd:
     """What a store takes."""
@@ -174,17 +155,6 @@ class TestAdd:
         body = world.sealed([1])[0]
         kept.store.add(1, [record(body), record(body, b"ada"), record(body, b"bea"), record(body)])
         assert kept.rows("SELECT count(*) FROM report") == [(1,)]
-
-    def test_the_order_of_arrival_is_nowhere(self, kept: Kept, world: World) -> None:
-        bodies = world.sealed(range(50))
-        for body in bodies:
-            kept.add([body])
-        found = b"".join(kept.store.bodies(1))
-        length = world.task.ciphertext_bytes
-        order = [found[start : start + length] for start in range(0, len(found), length)]
-        assert order == sorted(bodies, key=lambda body: record(body).digest)
-        with pytest.raises(sqlite3.OperationalError):
-            kept.rows("SELECT rowid FROM report")
 
 
 class TestStates:
@@ -234,17 +204,6 @@ class TestStates:
         assert kept.store.rounds()[0].state == State.SEALED and kept.store.rounds()[0].manifest is None
         kept.shuffler.release(1)
 
-    def test_a_round_too_small_goes_on(self, kept: Kept, world: World) -> None:
-        kept.add(world.sealed([1]))
-        for _ in range(3):
-            kept.now += SECONDS
-            assert kept.store.close(kept.now) is None
-            (one,) = kept.store.rounds()
-            assert (one.state, one.closes, one.reports) == (State.OPEN, kept.now + SECONDS, None)
-        kept.add(world.sealed([2]))
-        assert kept.store.close(kept.now) is None  # the minimum alone is not enough
-        assert len(kept.ended()) == 2
-
     def test_the_open_round_alone_is_the_last_of_all(self, kept: Kept, world: World) -> None:
         for number in range(1, 4):
             assert kept.store.current() == kept.store.rounds()[-1]
@@ -256,15 +215,6 @@ class TestStates:
 
 class TestFiles:
     """One file is for one task, and it is all that is needed."""
-
-    def test_all_is_there_after_a_restart(self, kept: Kept, world: World) -> None:
-        bodies = world.sealed([1, 2])
-        kept.add(bodies)
-        before = kept.store.rounds()
-        kept.store.shut()
-        kept.store = kept.shuffler._store = SqliteStore(kept.path, world.task, now=BEGIN + 10**6)
-        assert kept.store.rounds() == before
-        assert kept.ended() == sorted(bodies)
 
     def test_another_task_is_refused(self, kept: Kept, tmp_path: Path) -> None:
         other = make_exact_world(tmp_path / "other")
