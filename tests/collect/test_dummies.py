@@ -1,6 +1,5 @@
 """Dummies become rows like any other when a round is sealed, and nothing tells them from the messages of people."""
 
-import re
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
@@ -21,8 +20,8 @@ from shoal.collect.task import Task
 from shoal.errors import DamagedError, ParameterError
 from shoal.mechanisms import Covered, Dummies
 from tests.collect.database import Cluster
-from tests.collect.people import Puller, records_of
-from tests.collect.running import Running, store_in, until
+from tests.collect.people import records_of
+from tests.collect.running import store_in
 from tests.collect.world import World, make_covered_world, make_dummies_world, make_world
 from tests.recipes.json_store import JsonStore
 
@@ -125,30 +124,6 @@ def test_postgres_has_all_rows_from_one_transaction(world: World, cluster: Clust
         ).fetchall()
         assert {name for (name,) in names} == {"round", "seen", "token", "report_1_1", "report_2", "tag_2"}
     shuffler.shut()
-
-
-@pytest.mark.slow
-def test_nothing_of_them_is_logged_or_left(world: World, place: str, tmp_path: Path) -> None:
-    """Neither how many there are of a category, nor a digest; after the purge the files have none of them."""
-    made = make_dummies_world(tmp_path / "fast", round_seconds=1)
-    shuffler = Running(made, place, tmp_path / "batches", tmp_path / "run")
-    with shuffler:
-        for body in made.bundles([0, 1, 2, 2]):
-            assert shuffler.upload(1, body).status in (201, 409)
-        puller = Puller(shuffler, tmp_path / "pulled")
-        until(lambda: 1 in puller.acknowledged, "the release")
-        until(lambda: shuffler.rounds()[1]["state"] == "purged", "the purge")
-        puller.stop()
-        shuffler.stop()
-    records = records_of(puller.pulled[1])
-    log = shuffler.log.read_text()
-    assert not re.search("dumm|categor|digest", log)
-    for one in map(record, records):
-        assert one.digest.hex() not in log
-    if "://" not in place:
-        left = b"".join(path.read_bytes() for path in tmp_path.glob("reports.db*"))
-        assert not [body for body in records if body[:16] in left]
-    assert not list((tmp_path / "batches").glob("*round-1.*"))
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import random
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.collect.analyst import Analyst
 from shoal.collect.batch import MAGIC, BatchFile, Manifest
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ForgedError, FormatError, ParameterError
 from shoal.mechanisms import RandomizedResponse
-from tests.collect.asgi import InProcess, made
-from tests.collect.test_shard import KINDS, junk
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import amount
 
@@ -181,34 +177,3 @@ def test_any_value_in_a_field_of_a_manifest(world: World, release: tuple[Path, b
     if value != content[field]:
         with pytest.raises((CollectError, FileError)):
             Manifest.verified(json.dumps(content | {field: value}).encode(), world.task, ROUND)
-
-
-def test_junk_goes_all_the_way_and_is_counted(world: World, tmp_path: Path) -> None:
-    """The shuffler can't tell; the analyst counts what is valid, and ε is for these alone."""
-    now = 1000.0
-    front, _ = made(world, tmp_path / "store", lambda: now)
-    expected: Counter[str] = Counter()
-    with front:
-        for number in range(1, ROUND):  # up to the round that the records are for
-            for body in world.sealed([1, 2], number):
-                assert front.public("POST", f"/v1/tasks/{world.task.id}/rounds/{number}/reports", body).status == 201
-            now += 60
-            front.tick()
-        path = f"/v1/tasks/{world.task.id}/rounds/{ROUND}/reports"
-        sent = set()
-        for n in range(6):
-            bodies = {kind: junk(world, kind, random.Random(n)) for kind in KINDS} | {
-                "fine": world.sealed([n % 5], ROUND)[0]
-            }
-            for kind, body in bodies.items():
-                assert front.public("POST", path, body).status == 201
-                if body not in sent:
-                    expected[KINDS.get(kind, "valid")] += 1
-                sent.add(body)
-        now += 60
-        front.tick()
-        analyst = Analyst(tmp_path / "analyst", world.task)
-        assert analyst.pull(InProcess(front), ROUND) == [ROUND]
-    tally = analyst.count(ROUND, world.analyst_key, processes=1)
-    assert {"valid": tally.valid, "undecryptable": tally.undecryptable, "malformed": tally.malformed} == expected
-    assert tally.counts.values.sum() == tally.valid == 6

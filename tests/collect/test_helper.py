@@ -6,13 +6,11 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from shoal.collect.analyst import Analyst
 from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened
@@ -146,48 +144,11 @@ def test_a_helper_alone_adds_all_of_them(place: str, tmp_path: Path) -> None:
     shuffler.shut()
 
 
-def test_where_they_are_says_nothing(world: World, place: str, tmp_path: Path) -> None:
-    """PostgreSQL has all rows from one transaction, by their bytes; SQLite wrote all anew, in a random order."""
-    store, bodies = store_in(place, world.task), world.junk(200)
-    shuffler = _sealed(world, store, bodies, tmp_path / "batches")
-    draw = _draw(world)
-    shuffler.mix(1, 1, [record(body) for body in draw])
-    if "://" in place:
-        psycopg = pytest.importorskip("psycopg")
-        with psycopg.connect(place) as database:
-            database.execute(f"SET search_path = shoal_{world.task.id[:56]}")
-            rows = database.execute("SELECT xmin::text, body FROM report_1_2 ORDER BY ctid").fetchall()
-        assert len({mark for mark, _ in rows}) == 1 and [body for _, body in rows] == _stored(store)
-    else:
-        store.close(0.0)  # which tidies
-        data = Path(place).read_bytes()
-        marks = sorted((data.index(body), body in set(draw)) for body in _stored(store))
-        changes = sum(one != other for (_, one), (_, other) in pairwise(marks))
-        share = len(draw) / len(marks)
-        assert changes > share * (1 - share) * len(marks)  # in one piece they would change twice
-    shuffler.shut()
-
-
-def test_the_analyst_subtracts_the_mean_of_all(tmp_path: Path) -> None:
-    world = make_helped_world(tmp_path / "world", helpers=2, minimum=100)
-    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
-    bodies = world.bundles(np.repeat([0, 1, 2], [60, 40, 20]))
-    shuffler = _sealed(world, store, bodies, tmp_path / "batches")
-    for helper in (0, 1):
-        shuffler.mix(1, helper, [record(body) for body in _draw(world)])
-    shuffler.release(1)
-    analyst = Analyst(tmp_path / "work", world.task)
-    (tmp_path / "work/batches/1.batch").write_bytes(shuffler.batch_path(1).read_bytes())
-    (tmp_path / "work/batches/1.manifest").write_bytes(shuffler.released(1)[0])
-    shuffler.shut()
-    assert analyst.count(1, world.analyst_key, 1).valid == 120
-    result = analyst.result(1)
-    assert np.all(np.abs(result.estimate.frequencies * 120 - [60, 40, 20]) <= 3 * 27)
-    assert result.epsilon <= 1
-    assert "of itself and 2 helpers, of whom one at least has drawn them once and forgotten how many" in result.holds
-    assert "what remains is nothing" in result.holds
-    alone = replace(result, task=make_helped_world(tmp_path / "alone", parties=1).task)
-    assert "those of the helper, who has drawn them once" in alone.holds
+def test_the_guarantee_names_who_adds(world: World, tmp_path: Path) -> None:
+    several = world.task.kind.conditions(world.task)
+    assert "of itself and 2 helpers, of whom one at least has drawn them once and forgotten how many" in several
+    alone = make_helped_world(tmp_path / "alone", parties=1).task
+    assert "those of the helper, who has drawn them once" in alone.kind.conditions(alone)
 
 
 def test_a_proof_is_for_one_helper_task_round_and_body(world: World, tmp_path: Path) -> None:

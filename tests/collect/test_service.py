@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from shoal.collect import failpoint, upload
+from shoal.collect import upload
 from shoal.collect.batch import Manifest
 from shoal.collect.connection import Answer
 from shoal.collect.round_state import State
@@ -323,28 +322,6 @@ def test_before_the_start_nothing_is_accepted(world: World, tmp_path: Path, cloc
         refused(answer, 503)
         assert "retry-after" in answer.headers
         early._keeper.shutdown()
-
-
-def test_the_log_has_nothing_of_a_request(
-    world: World, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    front, _ = made(world, tmp_path, clock)
-    body = world.sealed([1])[0]
-
-    def full(reached: str) -> None:
-        raise OSError(28, "No space left on device", body.hex())
-
-    with front, caplog.at_level(logging.DEBUG, "shoal.shuffler"):
-        failpoint.watch(full)
-        try:
-            headers = [(b"user-agent", b"canary"), (b"x-forwarded-for", b"127.0.0.9")]
-            for _ in range(10):  # fewer leave no line at all
-                refused(front.public("POST", reports(world), body, headers=headers), 503)
-        finally:
-            failpoint.watch(None)
-    told = "".join(record.getMessage() for record in caplog.records if record.name == "shoal.shuffler")
-    assert "OSError" in told
-    assert not any(word in told for word in ("canary", "127.0.0.9", body.hex()))
 
 
 def test_an_upload_that_is_cut_off_is_not_taken(world: World, tmp_path: Path, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import ArrayLike
 
 from shoal.collect.batch import write_batch
-from shoal.collect.envelope import plaintexts, seal
+from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.keys import (
     analyst_key,
     make_analyst_keys,
@@ -73,6 +73,21 @@ class World:
         """Return what people with these values send: all messages of each, sealed, one after the other."""
         sealed, size = self.sealed(self.task.mechanism.randomize(values), number), self.task.mechanism.bundle
         return [b"".join(sorted(sealed[at : at + size])) for at in range(0, len(sealed), size)]
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """Return the messages in these bytes, one after the other."""
+        length = self.task.ciphertext_bytes
+        return [data[at : at + length] for at in range(0, len(data), length)]
+
+    def opened(self, messages: Iterable[bytes], number: int = 1) -> list[bytes]:
+        """Return what those messages say that can be opened: the value of each, without what is around it."""
+        size = self.task.mechanism.bytes_per_report
+        plain = opened(self.analyst_key, information(self.task, number), messages)
+        return [each[2 : 2 + size] for each in plain if each is not None]
+
+    def values(self, messages: Iterable[bytes], number: int = 1) -> list[int]:
+        """Return the values in those messages that can be opened, in order."""
+        return sorted(int(self.task.mechanism.from_bytes(each)[0]) for each in self.opened(messages, number))
 
     def junk(self, count: int) -> list[bytes]:
         """Return records of the right length that nobody can open."""

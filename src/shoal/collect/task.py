@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unicodedata import category, normalize
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -24,9 +24,6 @@ from shoal.mechanisms import Categorical
 from shoal.pairs.registry import stored_mechanism, wire_code
 from shoal.planning.hunt import Hunt
 from shoal.strict_json import Fields, read_fields, shortened
-
-if TYPE_CHECKING:
-    from shoal.planning.hunt import Hunt
 
 __all__ = [
     "KEY_BYTES",
@@ -163,7 +160,7 @@ class Task:
         self._check_minimum()
 
     @cached_property
-    def plan(self) -> "Hunt | None":
+    def plan(self) -> Hunt | None:
         """The plan of all rounds together, if they are fixed together."""
         return self.kind.plan(self)
 
@@ -190,7 +187,7 @@ class Task:
                 f"{self.epsilon_limit!r} at delta={self.delta!r}: {_advice(self)}"
             )
 
-    def central(self, valid: int) -> "PrivacyCurve":
+    def central(self, valid: int) -> PrivacyCurve:
         """Return the guarantee of a round with this many valid reports, of which `fakes` hide nobody."""
         return amplify(self.mechanism, reports=max(valid - self.fakes, 1))
 
