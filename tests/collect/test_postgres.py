@@ -121,7 +121,7 @@ def test_it_does_what_the_store_in_a_file_does(
                 answers.append((type(error), str(error)))
         return answers
 
-    for _ in range(180):
+    for _ in range(240):
         number = dice.randint(1, len(stores[1].rounds()) + 1)
         kind = dice.choice(["add"] * 4 + ["known", "close", "publish", "acknowledge", "purge"])
         if kind == "add":

@@ -246,7 +246,7 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
 
 @dataclass(frozen=True)
 class Candidates:
-    """What clients run in a heavy-hitter round, counted for candidates alone: its geometry has far more outputs."""
+    """What clients run in a round of a heavy-hitter search, counted for its candidates alone: its geometry has far more outputs."""
 
     mechanism: Covered
 
@@ -274,7 +274,7 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class CandidateCounts:
-    """How many messages support each candidate of a round, as `Candidates` tallies them, and how many reports came."""
+    """How many messages support each candidate of a round, as `Candidates` tallies them, and how many people there are."""
 
     mechanism: Covered
     values: NDArray[np.int64]
