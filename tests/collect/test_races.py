@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from shoal.collect import failpoint
-from shoal.collect.batch import BatchFile
 from shoal.collect.keys import shuffler_key
 from shoal.collect.round_state import RoundClosedError, State, record
 from shoal.collect.shuffler import Shuffler
@@ -18,6 +17,7 @@ from shoal.collect.stores import sqlite
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError
+from tests.collect.life import released
 from tests.collect.people import Puller, records_of
 from tests.collect.running import PATIENCE, Running, batches_in, post, store_in, until
 from tests.collect.world import World, make_exact_world
@@ -42,9 +42,7 @@ def _sealed(world: World, place: str, folder: Path, bodies: list[bytes]) -> Shuf
 
 
 def _check_released_once(shuffler: Shuffler, bodies: list[bytes], folder: Path) -> None:
-    _, manifest = shuffler.released(1)
-    batch = BatchFile.checked(shuffler.batch_path(1), shuffler.task, manifest)
-    assert sorted(records_of(batch)) == sorted(bodies)
+    assert sorted(released(shuffler)) == sorted(bodies)
     assert batches_in(folder) == [shuffler.batch_path(1)]
     with pytest.raises(CollectError, match="only a sealed round"):
         shuffler.release(1)
@@ -115,10 +113,10 @@ def test_one_body_a_thousand_times_at_once(place: str, tmp_path: Path) -> None:
         puller.stop()
         shuffler.stop()
     assert not puller.trouble
-    released = {number: records_of(batch) for number, batch in puller.pulled.items()}
-    assert [body in others for body in released[1]].count(True) == 1
-    assert sorted(body for body in released[1] if body not in others) == sorted([mine, fillers[0]])
-    assert sorted(released[2]) == sorted(fillers[1:])
+    rounds = {number: records_of(batch) for number, batch in puller.pulled.items()}
+    assert [body in others for body in rounds[1]].count(True) == 1
+    assert sorted(body for body in rounds[1] if body not in others) == sorted([mine, fillers[0]])
+    assert sorted(rounds[2]) == sorted(fillers[1:])
 
 
 @pytest.mark.slow

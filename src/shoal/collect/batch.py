@@ -12,11 +12,10 @@
 """
 
 import hashlib
-import json
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, ForgedError, FormatError, StorageError
-from shoal.strict_json import read_fields
+from shoal.strict_json import canonical, read_fields
 
 __all__ = ["MAGIC", "BatchFile", "Manifest", "write_batch"]
 
@@ -64,25 +63,16 @@ class Manifest:
         return _HEAD.size + self.records * self.record_bytes
 
     def _stated(self) -> dict[str, Any]:
-        several = {} if self.messages is None else {"messages": self.messages}
-        return {
-            "format": _FORMAT if self.messages is None else _SEVERAL,
-            **several,
-            "record_bytes": self.record_bytes,
-            "reports": self.reports,
-            "round": self.round,
-            "sha256": self.sha256,
-            "task": self.task,
-        }
+        stated = {"format": _FORMAT if self.messages is None else _SEVERAL} | asdict(self)
+        return {name: value for name, value in stated.items() if value is not None}
 
     def _signed_bytes(self) -> bytes:
         stated = self._stated()
-        return f"{stated['format']}\n{json.dumps(stated, sort_keys=True, separators=(',', ':'))}".encode()
+        return f"{stated['format']}\n".encode() + canonical(stated)
 
     def signed(self, key: Ed25519PrivateKey) -> bytes:
         """Return the manifest with a signature, as JSON."""
-        content = self._stated() | {"signature": key.sign(self._signed_bytes()).hex()}
-        return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+        return canonical(self._stated() | {"signature": key.sign(self._signed_bytes()).hex()})
 
     @staticmethod
     def verified(data: bytes, task: Task, number: int, *, source: str = "the manifest") -> "Manifest":

@@ -68,12 +68,8 @@ class ShardCounts:
 
     def __sub__(self, other: "ShardCounts") -> "ShardCounts":
         """Return the counts without records that are among them."""
-        return ShardCounts(
-            self.values - other.values,
-            self.valid - other.valid,
-            self.undecryptable - other.undecryptable,
-            self.malformed - other.malformed,
-        )
+        negative = ShardCounts(-other.values, -other.valid, -other.undecryptable, -other.malformed)
+        return self + negative
 
 
 @dataclass(frozen=True)

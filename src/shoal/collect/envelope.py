@@ -37,7 +37,7 @@ def head(task: Task) -> bytes:
 
 
 def plaintexts(task: Task, reports: ArrayLike, mechanism: Categorical | None = None) -> list[bytes]:
-    """Return reports as they are sealed, all of the same length; `mechanism` is that of a round of a heavy-hitter search."""
+    """Return reports as they are sealed, all of the same length; a heavy-hitter round has its own `mechanism`."""
     ran = mechanism or task.mechanism
     size = ran.bytes_per_report
     values = ran.to_bytes(reports)

@@ -182,7 +182,7 @@ class RoundWatch:
 
 
 def overdue(task: Task, one: Round, now: float) -> str | None:
-    """Return what a round waits for if it ended more than a round's length before `now`: helpers, release or analyst."""
+    """Return what a round that ended more than its length before `now` waits for: helpers, release or analyst."""
     if one.state not in (State.SEALED, State.READY) or now <= one.closes + task.round_seconds:
         return None
     if one.state == State.READY:

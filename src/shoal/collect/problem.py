@@ -19,7 +19,7 @@ _MOST_AT_ONCE = 256
 
 
 def problem(status: HTTPStatus, detail: str, *, retry_after: int | None = None, **members: Any) -> Response:
-    """Return an answer that says what is wrong, with nothing of the request in `detail`; `members` are facts for programs.
+    """Return an answer that says what is wrong, with nothing of the request in `detail`; `members` are for programs.
 
     `retry_after` is in seconds; up to twice as many are added at random, so that not all who were sent away
     together come back together.
@@ -32,7 +32,7 @@ def problem(status: HTTPStatus, detail: str, *, retry_after: int | None = None, 
 
 
 class Document:
-    """Bytes that do not change, as an application that answers with them; `shed` makes the answer if too many read already."""
+    """Bytes that do not change, as an application; `shed` makes the answer if too many read them already."""
 
     def __init__(self, data: bytes, media_type: str, shed: Callable[[], Response]) -> None:
         self._data, self._shed = data, shed

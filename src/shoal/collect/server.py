@@ -261,7 +261,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True)
 class _Reload:
-    """Files that are read again when they change and at SIGHUP; `read` applies them, or raises `ShoalError` and changes nothing."""
+    """Files that are read again when they change and at SIGHUP; `read` applies them all, or raises `ShoalError`."""
 
     event: str
     files: WatchedFiles

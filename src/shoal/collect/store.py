@@ -353,7 +353,7 @@ class Store(ABC):
 
     @contextmanager
     def _using(self, access: AbstractContextManager[Any], *, damaged: bool = False) -> Iterator[Any]:
-        """Use the database, a `damaged` one too if that is said, with errors that are shoal's own, and remember damage."""
+        """Use the database (a `damaged` one, too) with errors that are shoal's own, and remember damage."""
         if self.trouble is not None and not damaged:
             raise DamagedError(self.trouble)
         try:

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from shoal.files.names import Names
 from shoal.mechanisms import Categorical
 from shoal.pairs.registry import stored_mechanism, wire_code
 from shoal.planning.hunt import Hunt
-from shoal.strict_json import Fields, read_fields, shortened
+from shoal.strict_json import Fields, canonical, read_fields, shortened
 
 __all__ = [
     "KEY_BYTES",
@@ -255,7 +254,7 @@ class Task:
 
     @cached_property
     def _canonical(self) -> bytes:
-        return _canonical(self.to_dict())
+        return canonical(self.to_dict())
 
     def to_bytes(self) -> bytes:
         """Return the task as canonical JSON: sorted fields, no blanks, UTF-8."""
@@ -316,7 +315,7 @@ class Task:
         written = task.to_dict()
         if unversioned:
             del written["mechanism"]["version"]
-            vars(task)["_canonical"] = _canonical(written)  # whose hash is the id that was pinned
+            vars(task)["_canonical"] = canonical(written)  # whose hash is the id that was pinned
         if task.to_bytes() != data:
             other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != written[name]]
             reason = f"{' and '.join(other)} do not fit the rest" if other else "it is not in canonical form"
@@ -333,10 +332,6 @@ class Task:
             reason = f"cannot read {path}: {error.strerror}; `shoal task new` makes a task"
             raise StorageError(reason, error) from None
         return Task.from_bytes(data, pinned=pinned, source=str(path))
-
-
-def _canonical(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def _made(values: dict[str, Any], source: str) -> Task:

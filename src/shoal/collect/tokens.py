@@ -54,7 +54,7 @@ class TokenList:
 
 
 class TokenFiles:
-    """The files in which tokens of people and relays stand, one a line, or their hashes as sha256:HEX; None for no such file."""
+    """The files with the tokens of people and of relays, one per line, or their hashes as sha256:HEX."""
 
     def __init__(self, people: Path | None, relays: Path | None) -> None:
         self._people, self._relays = people, relays
