@@ -143,7 +143,7 @@ def test_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         "got '0,5'; a comma is not a decimal point: write 0.5",
         "reports,local_epsilon\n10000,1\n10000,0,5\n": "line 3: more values than columns, the last of them '5'",
         'reports,local_epsilon\n"10,00",1\n': "write 10.00",
-        'reports,local_epsilon,times\n10000,1,"1,5"\n': "times must be a number such as 10000",
+        'reports,local_epsilon,rounds\n10000,1,"1,5"\n': "rounds must be a number such as 10000",
         'reports,local_epsilon,local_delta\n10000,1,"1,0e-9"\n': "write 1.0e-9",
     }.items():
         path.write_text(text)

@@ -21,14 +21,14 @@ _LINEAR = 1e-9
 """Below this ε, errors without a shuffler are as 1/ε, and probabilities too close to tell apart."""
 
 
-def central_error(*, categories: int, reports: int, epsilon: float, delta: float, times: int = 1) -> float:
+def central_error(*, categories: int, reports: int, epsilon: float, delta: float, rounds: int = 1) -> float:
     """Return the ℓ₂ error of all frequencies in one round if a curator adds the noise, Gaussian or Laplace.
 
     Replacing one person changes two counts by one each. The Laplace noise has scale 2/ε, and the Gaussian noise is
     calibrated exactly (Balle and Wang, ICML 2018), for all rounds together; it is the less of the two.
     """
-    laplace = math.sqrt(2) * 2 * times / epsilon
-    gaussian = math.sqrt(2 * times) / gaussian_spread(epsilon, delta)
+    laplace = math.sqrt(2) * 2 * rounds / epsilon
+    gaussian = math.sqrt(2 * rounds) / gaussian_spread(epsilon, delta)
     return math.sqrt(categories) * min(laplace, gaussian) / reports
 
 
@@ -62,8 +62,8 @@ def error_chart(plan: "Plan", *, points: int = 7) -> Chart:
         else:
             groups.append(([kind.name], errors))
     chart = Chart(
-        Axis("central ε" if plan.times == 1 else "central ε of all rounds together", "log"),
-        Axis(f"expected ℓ₂ error of all frequencies{'' if plan.times == 1 else ' in one round'}", "log"),
+        Axis("central ε" if plan.rounds == 1 else "central ε of all rounds together", "log"),
+        Axis(f"expected ℓ₂ error of all frequencies{'' if plan.rounds == 1 else ' in one round'}", "log"),
         "Error of a histogram against the guarantee",
         note=plan.setting,
         width=720.0,
@@ -71,8 +71,8 @@ def error_chart(plan: "Plan", *, points: int = 7) -> Chart:
     for members, errors in groups:
         chart.line(epsilons, errors.tolist(), _label(members))
     setting: dict[str, Any] = {"categories": plan.categories, "reports": plan.reports}
-    locals_ = [local_error(**setting, epsilon=epsilon / plan.times) for epsilon in epsilons]
-    central: dict[str, Any] = {**setting, "delta": plan.delta, "times": plan.times}
+    locals_ = [local_error(**setting, epsilon=epsilon / plan.rounds) for epsilon in epsilons]
+    central: dict[str, Any] = {**setting, "delta": plan.delta, "rounds": plan.rounds}
     chart.line(epsilons, locals_, "no shuffler", "comparison")
     chart.line(
         epsilons, [central_error(**central, epsilon=epsilon) for epsilon in epsilons], "trusted curator", "limit"
