@@ -34,16 +34,7 @@ async def called(
     *,
     then: Callable[[], Coroutine[Any, Any, Message]] | None = None,
 ) -> Answer:
-    """Return the answer of an application to one request.
-
-    Parameters
-    ----------
-    app : the application.
-    method, path : of the request; the path is already decoded, as a server hands it over.
-    pieces : of the body, as they come in.
-    headers : of the request, as bytes.
-    then : what happens after the pieces, if they are not all: the client goes silent, or away.
-    """
+    """Return the answer of an application to one request."""
     parts = list(pieces) or [b""]
     incoming: list[Message] = [
         {"type": "http.request", "body": part, "more_body": then is not None or place + 1 < len(parts)}

@@ -30,14 +30,7 @@ def programs() -> Path | None:
 
 
 class Cluster:
-    """A server that can be stopped, killed and started again.
-
-    Parameters
-    ----------
-    folder : its own, short enough for the path of a socket, and owned by `user`.
-    user : who runs it; PostgreSQL does not run as root.
-    source : the server that this one is a standby of, if any.
-    """
+    """A server that can be stopped, killed and started again."""
 
     def __init__(self, folder: Path, user: str, source: "Cluster | None" = None) -> None:
         self._folder, self.user = folder, user

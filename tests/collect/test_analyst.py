@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -72,11 +72,11 @@ class Shelf:
         return Said(body=self.rounds[number][place[6] == "batch"])
 
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self, answer: Callable[[Asked], Said] | None = None) -> Iterator[Connection]:
         """Serve over mutual TLS, as the shuffler does, and connect."""
         keys, own = self.world.shuffler, self.world.analyst
         with (
-            small_server(self.answer, keys, own["tls_certificate"]) as server,
+            small_server(answer or self.answer, keys, own["tls_certificate"]) as server,
             Connection(
                 f"https://localhost:{server.port}", keys["tls_certificate"], own["tls_certificate"], own["tls_key"]
             ) as connection,
@@ -191,15 +191,7 @@ def test_no_more_is_downloaded_than_was_signed(world: World, folder: Path) -> No
             return shelf.answer(asked)
         return Said(body=batch + bytes(1 << 26))
 
-    with (
-        small_server(fill, world.shuffler, world.analyst["tls_certificate"]) as server,
-        Connection(
-            f"https://localhost:{server.port}",
-            world.shuffler["tls_certificate"],
-            world.analyst["tls_certificate"],
-            world.analyst["tls_key"],
-        ) as connection,
-    ):
+    with shelf.connection(fill) as connection:
         over = threading.Event()
 
         def watch() -> None:

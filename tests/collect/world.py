@@ -41,17 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class World:
-    """A task and all keys.
-
-    Attributes
-    ----------
-    folder : where it was made.
-    task : the task; its file is `task_path`.
-    analyst, shuffler : the paths of their keys: private_key, public_key, tls_key, tls_certificate.
-    analyst_key, shuffler_key : the private keys.
-    helpers : the private keys of the helpers, if the task names some, and helper_paths where they are.
-    lists : the private key that signs lists of prefixes, if the task has a hunt, and lists_path where it is.
-    """
+    """A task and all keys."""
 
     folder: Path
     task: Task
@@ -102,13 +92,7 @@ class World:
 
 
 def make_world(folder: Path, **changes: Any) -> World:
-    """Return a world in an empty folder: four categories, ε₀ = 2, ε ≤ 1 at δ = 1e-6, rounds of 1,000 reports or more.
-
-    Parameters
-    ----------
-    folder : where keys and task are written.
-    changes : fields of the task that shall be others; without names, a mechanism's categories are numbers.
-    """
+    """Return a world in an empty folder: four categories, ε₀ = 2, ε ≤ 1 at δ = 1e-6, rounds of 1,000 reports or more."""
     analyst = make_analyst_keys(folder / "analyst-keys")
     shuffler = make_shuffler_keys(folder / "shuffler-keys", ["localhost", "127.0.0.1"])
     fields: dict[str, Any] = {
