@@ -34,7 +34,10 @@ async def called(
     *,
     then: Callable[[], Coroutine[Any, Any, Message]] | None = None,
 ) -> Answer:
-    """Return the answer of an application to one request."""
+    """Return the answer of an application to one request, whose path is already decoded and whose body is in pieces.
+
+    `then` is what happens after the pieces, if they are not all: the client goes silent, or away.
+    """
     parts = list(pieces) or [b""]
     incoming: list[Message] = [
         {"type": "http.request", "body": part, "more_body": then is not None or place + 1 < len(parts)}

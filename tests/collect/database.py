@@ -30,7 +30,11 @@ def programs() -> Path | None:
 
 
 class Cluster:
-    """A server that can be stopped, killed and started again."""
+    """A server that can be stopped, killed and started again; a standby of `source`, if there is one.
+
+    The folder must be short enough for the path of a socket, and is owned by `user`, since PostgreSQL does not run as
+    root.
+    """
 
     def __init__(self, folder: Path, user: str, source: "Cluster | None" = None) -> None:
         self._folder, self.user = folder, user

@@ -18,7 +18,8 @@ __all__ = ["People", "Puller", "records_of"]
 class People:
     """Threads that send one report after the other, and each until it is acknowledged, whatever happens meanwhile.
 
-    Every tenth report is given up at its first failure: nobody knows whether it was stored.
+    Every tenth report is given up at its first failure: nobody knows whether it was stored. A request holds `bulk`
+    ciphertexts; for more than one report, the token of a relay is needed.
     """
 
     def __init__(

@@ -74,7 +74,11 @@ def store_in(place: str, task: Task) -> Store:
 
 
 class Running:
-    """A shuffler that runs, and can be killed and started again."""
+    """A shuffler that runs, and can be killed and started again.
+
+    `place` is the file of its store, or the URL of its database. `people` and `relays` are tokens; `token_file` has
+    personal ones instead. It may open `files[0]` files, and `files[1]` if it asks for more. `module` is what is run.
+    """
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class World:
-    """A task and all keys."""
+    """A task and its keys; `analyst` and `shuffler` have paths of private_key, public_key, tls_key, tls_certificate."""
 
     folder: Path
     task: Task
@@ -92,7 +92,7 @@ class World:
 
 
 def make_world(folder: Path, **changes: Any) -> World:
-    """Return a world in an empty folder: four categories, ε₀ = 2, ε ≤ 1 at δ = 1e-6, rounds of 1,000 reports or more."""
+    """Return a world in an empty folder: four categories, ε₀ = 2, ε ≤ 1 at δ = 1e-6, rounds of 1,000 reports."""
     analyst = make_analyst_keys(folder / "analyst-keys")
     shuffler = make_shuffler_keys(folder / "shuffler-keys", ["localhost", "127.0.0.1"])
     fields: dict[str, Any] = {
