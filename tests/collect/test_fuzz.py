@@ -77,13 +77,14 @@ def test_a_changed_manifest_is_refused_or_says_the_same(world: World, release: t
     _, data = release
     right = Manifest.verified(data, world.task, ROUND)
     probability, refused = random.Random(20261), 0
-    for _ in range(5000):
+    trials = amount(1500, 5000)
+    for _ in range(trials):
         other = mutated(data, probability)
         try:
             assert Manifest.verified(other, world.task, ROUND) == right
         except FileError:
             refused += 1
-    assert refused > 4500
+    assert refused > 0.9 * trials
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], t
     assert right.startswith(MAGIC)
     other = tmp_path / "batch"
     probability = random.Random(20262)
-    for _ in range(1500):
+    for _ in range(amount(500, 1500)):
         changed = mutated(right, probability)
         other.write_bytes(changed)
         if changed == right:
@@ -147,7 +148,7 @@ def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], t
 def test_a_changed_task_is_another_one_or_none(world: World) -> None:
     data, probability = world.task.to_bytes(), random.Random(20263)
     others = 0
-    for _ in range(5000):
+    for _ in range(amount(1500, 5000)):
         changed = mutated(data, probability)
         if changed == data:
             continue
@@ -159,7 +160,7 @@ def test_a_changed_task_is_another_one_or_none(world: World) -> None:
             continue
         others += 1
         assert other.to_bytes() == changed and other.id == hashlib.sha256(changed).hexdigest() != world.task.id
-    assert others > 20  # a question or a key with another letter is a task too
+    assert others > 5  # a question or a key with another letter is a task too
 
 
 JSON = st.recursive(
