@@ -17,28 +17,13 @@ from shoal.collect.stores import sqlite
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError
-from tests.collect.life import released
+from tests.collect.life import Lives, released
 from tests.collect.people import Puller, records_of
 from tests.collect.running import PATIENCE, Running, batches_in, post, store_in, until
-from tests.collect.world import World, make_exact_world
+from tests.collect.world import make_exact_world
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUR = 3600
-
-
-def _shuffler(world: World, place: str, folder: Path, *, later: float = 0.0) -> Shuffler:
-    return Shuffler(
-        world.task, store_in(place, world.task), folder, world.shuffler_key, clock=lambda: time.time() + later
-    )
-
-
-def _sealed(world: World, place: str, folder: Path, bodies: list[bytes]) -> Shuffler:
-    """Return a shuffler whose first round is over, and not released."""
-    shuffler = _shuffler(world, place, folder, later=2 * HOUR)
-    shuffler.accept(1, [record(body) for body in bodies])
-    ended = shuffler.close()
-    assert ended is not None and ended.state == State.SEALED
-    return shuffler
 
 
 def _check_released_once(shuffler: Shuffler, bodies: list[bytes], folder: Path) -> None:
@@ -49,11 +34,12 @@ def _check_released_once(shuffler: Shuffler, bodies: list[bytes], folder: Path) 
 
 
 @pytest.mark.slow
-def test_two_processes_release_at_once(place: str, tmp_path: Path) -> None:
-    """The same, with processes that know of each other by the store alone."""
+def test_two_processes_release_at_once(place: str, live: Lives, tmp_path: Path) -> None:
+    """Both have written a batch, in another order each, and know of each other by the store alone: one is placed."""
     world = make_exact_world(tmp_path, round_seconds=HOUR)
-    folder, bodies = tmp_path / "batches", world.junk(200)
-    shuffler = _sealed(world, place, folder, bodies)
+    folder, bodies, life = tmp_path / "batches", world.junk(200), live(world, place)
+    life.add(bodies)
+    life.seal()
     arguments = [world.task_path, world.shuffler["private_key"], place, folder, tmp_path]
     command = [sys.executable, "-m", "tests.collect.test_races", *map(str, arguments)]
     releasers = [subprocess.Popen([*command, str(one)], cwd=ROOT) for one in range(2)]
@@ -66,8 +52,7 @@ def test_two_processes_release_at_once(place: str, tmp_path: Path) -> None:
             releaser.kill()
             releaser.wait()
     assert len(list(tmp_path.glob("placed-*"))) == 1
-    _check_released_once(shuffler, bodies, folder)
-    shuffler.shut()
+    _check_released_once(life.shuffler, bodies, folder)
 
 
 def _release(*arguments: str) -> None:

@@ -3,7 +3,7 @@
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import StoreError
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, WrongKeyError
+from tests.collect.life import Life
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import amount
 
 SECONDS = 60
 WINDOW = 3
-BEGIN = 1000.0
+BEGIN = 0.0
 
 
 @pytest.fixture(scope="module")
@@ -29,43 +30,32 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_exact_world(tmp_path_factory.mktemp("world"), minimum=2, replay_rounds=WINDOW)
 
 
-class Kept:
-    """A store with its shuffler and a clock, in a folder."""
+class Kept(Life):
+    """A store in a file, with its shuffler and a clock."""
 
-    def __init__(self, world: World, folder: Path) -> None:
-        self.world, self.path, self.now = world, folder / "reports.db", BEGIN
-        self.store = SqliteStore(self.path, world.task, now=BEGIN)
-        self.shuffler = Shuffler(world.task, self.store, folder / "batches", world.shuffler_key, clock=lambda: self.now)
-
-    def add(self, bodies: list[bytes]) -> None:
+    def send(self, bodies: list[bytes]) -> None:
         """Store reports in the open round."""
-        self.store.add(self.store.rounds()[-1].number, [record(body) for body in bodies])
+        self.add(bodies, self.store.current().number)
 
     def ended(self) -> list[bytes]:
         """End the round, and return what is in it; it is released, acknowledged and purged."""
-        number = self.store.rounds()[-1].number
-        self.now += SECONDS
-        assert self.shuffler.close() is not None
-        found = b"".join(self.store.bodies(number))
-        self.shuffler.release(number)
-        self.shuffler.acknowledge(number, self.shuffler.released(number)[1].sha256)
+        number = self.seal().number
+        found = sorted(self.released(number))
+        self.acknowledge(number)
         self.shuffler.purge(number)
-        length = self.world.task.ciphertext_bytes
-        return sorted(found[start : start + length] for start in range(0, len(found), length))
+        return found
 
     def rows(self, query: str) -> list[Any]:
         """Return what a database says."""
-        with sqlite3.connect(self.path) as database:
-            rows = database.execute(query).fetchall()
-        database.close()
-        return rows
+        with closing(sqlite3.connect(self.place)) as database:
+            return database.execute(query).fetchall()
 
 
 @pytest.fixture
-def kept(world: World, tmp_path: Path) -> Any:
-    made = Kept(world, tmp_path)
+def kept(world: World, tmp_path: Path) -> Iterator[Kept]:
+    made = Kept(world, tmp_path / "reports.db", tmp_path / "batches")
     yield made
-    made.store.shut()
+    made.stop()
 
 
 class TestDue:
@@ -88,22 +78,22 @@ class TestReplays:
 
     def test_dropped_within_the_window(self, kept: Kept, world: World) -> None:
         old = world.sealed([1, 2])
-        kept.add(old)
-        kept.add(old)
+        kept.send(old)
+        kept.send(old)
         assert kept.ended() == sorted(old)
         for number in range(2, 2 + WINDOW):
             fresh = world.sealed([10, 11], number)
-            kept.add(fresh + old)
-            kept.add(old)
+            kept.send(fresh + old)
+            kept.send(old)
             assert kept.ended() == sorted(fresh), number
         # Round 5 is the first that does not know of round 1 any more; for the analyst, it is junk there.
         fresh = world.sealed([10, 11], 2 + WINDOW)
-        kept.add(fresh + old)
+        kept.send(fresh + old)
         assert kept.ended() == sorted(fresh + old)
 
     def test_digests_are_deleted_after_the_window(self, kept: Kept, world: World) -> None:
         for number in range(1, 9):
-            kept.add(world.sealed([1, 2], number))
+            kept.send(world.sealed([1, 2], number))
             kept.ended()
             there = {row[0] for row in kept.rows("SELECT DISTINCT round FROM report")}
             assert there == set(range(max(1, number + 1 - WINDOW), number + 1))
@@ -111,18 +101,18 @@ class TestReplays:
 
     def test_of_a_discarded_round_digests_remain_and_nothing_else(self, tmp_path: Path) -> None:
         world = make_exact_world(tmp_path / "world", minimum=3, replay_rounds=1, too_small="discard")
-        kept = Kept(world, tmp_path)
+        kept = Kept(world, tmp_path / "reports.db", tmp_path / "batches")
         old = world.sealed([1, 2])
-        kept.add(old)
+        kept.send(old)
         kept.now += SECONDS
         ended = kept.store.close(kept.now)
         assert ended is not None and (ended.state, ended.discarded, ended.reports) == (State.PURGED, True, None)
         assert kept.rows("SELECT round, body FROM report") == [(1, None)] * 2
         fresh = world.sealed([1, 2, 3], 2)
-        kept.add(old + fresh)
+        kept.send(old + fresh)
         assert kept.ended() == sorted(fresh)
         assert kept.rows("SELECT DISTINCT round FROM report") == [(2,)]
-        kept.store.shut()
+        kept.stop()
 
 
 class TestAdd:
@@ -140,7 +130,7 @@ class TestAdd:
         with pytest.raises((StoreError, TypeError)):
             kept.store.add(1, [*map(record, bodies), broken._replace(digest=object())])  # type: ignore[arg-type]
         assert kept.rows("SELECT count(*) FROM report") == [(0,)]
-        kept.add(bodies)
+        kept.send(bodies)
         assert kept.rows("SELECT count(*) FROM report") == [(3,)]
 
     def test_one_report_a_tag(self, kept: Kept, world: World) -> None:
@@ -166,7 +156,7 @@ class TestStates:
                 step(7)
 
     def test_no_step_is_skipped(self, kept: Kept, world: World) -> None:
-        kept.add(world.sealed([1, 2]))
+        kept.send(world.sealed([1, 2]))
         never: Any = pytest.fail
         for _ in range(2):
             kept.store.acknowledge(1)
@@ -192,7 +182,7 @@ class TestStates:
         assert kept.store.rounds()[0].state == State.PURGED
 
     def test_a_placement_that_fails_leaves_the_round_sealed(self, kept: Kept, world: World) -> None:
-        kept.add(world.sealed([1, 2]))
+        kept.send(world.sealed([1, 2]))
         kept.now += SECONDS
         kept.shuffler.close()
 
@@ -209,7 +199,7 @@ class TestStates:
             assert kept.store.current() == kept.store.rounds()[-1]
             assert (kept.store.current().number, kept.store.current().state) == (number, State.OPEN)
             assert kept.store.current().token_key is not None
-            kept.add(world.junk(2))
+            kept.send(world.junk(2))
             kept.ended()
 
 
@@ -219,7 +209,7 @@ class TestFiles:
     def test_another_task_is_refused(self, kept: Kept, tmp_path: Path) -> None:
         other = make_exact_world(tmp_path / "other")
         with pytest.raises(ParameterError, match="folder of its own"):
-            SqliteStore(kept.path, other.task, now=BEGIN)
+            SqliteStore(Path(kept.place), other.task, now=BEGIN)
         assert len(kept.store.rounds()) == 1
 
     @pytest.mark.parametrize("content", [b"no database" * 500, b"\x00" * 4096, b"SQLite format 3\x00" + b"\xff" * 4096])
@@ -236,7 +226,7 @@ class TestFiles:
         assert caught.value.errno == errno.ENOENT
 
     def test_each_commit_is_on_the_disk(self, kept: Kept) -> None:
-        database = kept.store._database
+        database = kept.store._database  # type: ignore[attr-defined]
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert database.execute("PRAGMA synchronous").fetchone() == (2,)
         assert database.execute("PRAGMA secure_delete").fetchone() == (1,)
