@@ -378,12 +378,19 @@ def test_rounds_end_by_the_clock_of_the_server(opened: Opened) -> None:
     assert before - 5 < opened().time() < time.time() + 5
 
 
-def test_the_isolation_level_is_our_own(cluster: Cluster, world: World) -> None:
-    """Whatever the database has as its default: a stale snapshot would count too few reports when a round ends."""
-    url = f"{cluster.url}{'&' if '?' in cluster.url else '?'}options=-c%20default_transaction_isolation%3Dserializable"
+@pytest.mark.parametrize(
+    ("default", "setting", "ours"),
+    [
+        ("default_transaction_isolation%3Dserializable", "transaction_isolation", "read committed"),
+        ("statement_timeout%3D5s", "statement_timeout", "0"),
+    ],
+)
+def test_settings_are_our_own(cluster: Cluster, world: World, default: str, setting: str, ours: str) -> None:
+    """A stale snapshot would count too few reports when a round ends; a statement that is cut off is logged."""
+    url = f"{cluster.url}{'&' if '?' in cluster.url else '?'}options=-c%20{default}"
     store = PostgresStore(url, world.task, now=0)
     with store._transaction() as database:
-        assert database.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
+        assert database.execute(f"SHOW {setting}".encode()).fetchone() == (ours,)
     store.shut()
 
 

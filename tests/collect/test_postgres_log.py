@@ -169,11 +169,3 @@ def test_the_same_reports_and_tokens_from_all_sides_while_rounds_end(cluster: Cl
     keeper.shut()
     assert all(taken)
     assert log.lines() == []
-
-
-def test_a_timeout_of_the_user_does_not_cut_statements_off(cluster: Cluster, world: World) -> None:
-    url = f"{cluster.url}{'&' if '?' in cluster.url else '?'}options=-c%20statement_timeout%3D5s"
-    store = PostgresStore(url, world.task, now=0)
-    with store._transaction() as database:
-        assert database.execute("SHOW statement_timeout").fetchone() == ("0",)
-    store.shut()
