@@ -46,9 +46,10 @@ demo: .venv-demo/ready
 	@echo "Running the demonstration: about half a minute."
 	@$(DEMO) -m examples.demo
 
-# What is not there beside Python: without it the tests of Spark, of PostgreSQL or of the page are skipped, and that is said.
+# What is not there beside Python: without it the tests of Spark, of PostgreSQL, of nginx or of the page are skipped, and that is said.
 NO_JAVA := $(if $(JAVA_HOME)$(shell command -v java),,tests of Spark (there is no Java))
 NO_POSTGRES := $(if $(shell command -v initdb)$(wildcard /usr/lib/postgresql/*/bin/initdb),,tests of PostgreSQL (it is not installed))
+NO_NGINX := $(if $(shell command -v nginx)$(wildcard /usr/sbin/nginx),,tests of nginx (it is not installed))
 NO_CHROMIUM := $(if $(shell command -v chromium),,tests of the page (there is no Chromium))
 
 lint: style types
@@ -76,7 +77,7 @@ format: .venv/ready
 	$(BIN)/ruff format
 
 test: .venv/ready
-	@for what in "$(NO_JAVA)" "$(NO_POSTGRES)" "$(NO_CHROMIUM)"; do [ -z "$$what" ] || echo "Left out: $$what"; done
+	@for what in "$(NO_JAVA)" "$(NO_POSTGRES)" "$(NO_NGINX)" "$(NO_CHROMIUM)"; do [ -z "$$what" ] || echo "Left out: $$what"; done
 	@$(MAKE) --no-print-directory --jobs 2 lint all-tests
 
 # `make test AREA=collect` runs the tests of one area, in a quarter of the time.

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_args
 from shoal.digits import advice
 from shoal.errors import FormatError
 
-__all__ = ["Fields", "parsed", "read_fields", "short_reason", "shortened"]
+__all__ = ["Fields", "canonical", "parsed", "read_fields", "short_reason", "shortened"]
 
 _MOST_SHOWN = 60
 _MOST_SAID = 300
@@ -28,6 +28,11 @@ _NAMES = {
 }
 Fields = Mapping[str, type | UnionType]
 """The names of fields, and the types that each may have; true is no whole number."""
+
+
+def canonical(content: dict[str, Any]) -> bytes:
+    """Return the only form in which content is signed or hashed: sorted fields, no blanks, UTF-8, and no NaN."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def parsed(data: bytes | str) -> Any:

@@ -47,14 +47,7 @@ def hunt_step(shuffler: Running, folder: Path, point: str | None = None, value: 
 
 
 class Helping:
-    """One helper of a world, each of whose calls is a process.
-
-    Parameters
-    ----------
-    shuffler : to whom it sends.
-    state : its folder.
-    helper : which one of the world's.
-    """
+    """One helper of a world, each of whose calls is a process."""
 
     def __init__(self, shuffler: Running, state: Path, helper: int = 0) -> None:
         self._shuffler, self.state, self._helper = shuffler, state, helper

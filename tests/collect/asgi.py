@@ -10,14 +10,13 @@ from typing import Any, BinaryIO, Self, TypeVar
 
 from starlette.types import ASGIApp, Message
 
-from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Answer, Connection
-from shoal.collect.envelope import information, opened
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.tokens import TokenList
 from shoal.errors import CollectError
+from tests.collect.life import released
 from tests.collect.world import World
 
 __all__ = ["Clock", "Front", "InProcess", "called", "made", "refused", "reports", "root", "stored", "tokens"]
@@ -35,15 +34,9 @@ async def called(
     *,
     then: Callable[[], Coroutine[Any, Any, Message]] | None = None,
 ) -> Answer:
-    """Return the answer of an application to one request.
+    """Return the answer of an application to one request, whose path is already decoded and whose body is in pieces.
 
-    Parameters
-    ----------
-    app : the application.
-    method, path : of the request; the path is already decoded, as a server hands it over.
-    pieces : of the body, as they come in.
-    headers : of the request, as bytes.
-    then : what happens after the pieces, if they are not all: the client goes silent, or away.
+    `then` is what happens after the pieces, if they are not all: the client goes silent, or away.
     """
     parts = list(pieces) or [b""]
     incoming: list[Message] = [
@@ -215,7 +208,4 @@ def stored(shuffler: Shuffler, front: Front, clock: Clock, world: World) -> list
     batch = front.analyst("GET", f"{root(world)}/rounds/{number}/batch")
     if batch.status != 200:
         return []
-    _, manifest = shuffler.released(number)
-    found = BatchFile.checked(shuffler.batch_path(number), world.task, manifest)
-    plain = opened(world.analyst_key, information(world.task, number), found.records(0, manifest.reports))
-    return sorted(int(world.task.mechanism.from_bytes(one[2:4])[0]) for one in plain if one is not None)
+    return world.values(released(shuffler, number), number)

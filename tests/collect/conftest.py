@@ -7,6 +7,7 @@ import pytest
 
 from shoal.collect import sender
 from tests.collect.database import Cluster, programs, running_cluster
+from tests.collect.life import Lives, lives
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +22,13 @@ def cluster() -> Iterator[Cluster]:
     if programs() is None:
         pytest.skip("PostgreSQL is not installed")
     with running_cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Lives]:
+    """Return a function that starts a shuffler for a world in this process; it ends with the test."""
+    with lives(tmp_path) as made:
         yield made
 
 

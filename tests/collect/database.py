@@ -30,13 +30,10 @@ def programs() -> Path | None:
 
 
 class Cluster:
-    """A server that can be stopped, killed and started again.
+    """A server that can be stopped, killed and started again; a standby of `source`, if there is one.
 
-    Parameters
-    ----------
-    folder : its own, short enough for the path of a socket, and owned by `user`.
-    user : who runs it; PostgreSQL does not run as root.
-    source : the server that this one is a standby of, if any.
+    The folder must be short enough for the path of a socket, and is owned by `user`, since PostgreSQL does not run as
+    root.
     """
 
     def __init__(self, folder: Path, user: str, source: "Cluster | None" = None) -> None:

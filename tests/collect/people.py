@@ -18,15 +18,8 @@ __all__ = ["People", "Puller", "records_of"]
 class People:
     """Threads that send one report after the other, and each until it is acknowledged, whatever happens meanwhile.
 
-    Every tenth report is given up at its first failure: nobody knows whether it was stored.
-
-    Parameters
-    ----------
-    shuffler : to whom.
-    threads : how many people send at once.
-    pause : seconds after each acknowledged report.
-    bulk : how many ciphertexts a request holds; for more than one report, the token of a relay is needed.
-    token : to send.
+    Every tenth report is given up at its first failure: nobody knows whether it was stored. A request holds `bulk`
+    ciphertexts; for more than one report, the token of a relay is needed.
     """
 
     def __init__(
@@ -113,13 +106,7 @@ def _hung_up(line: Line | None) -> Line | None:
 
 
 class Puller:
-    """An analyst who pulls and acknowledges every round, as often as it takes.
-
-    Parameters
-    ----------
-    shuffler : from whom.
-    folder : for what was pulled.
-    """
+    """An analyst who pulls and acknowledges every round, as often as it takes."""
 
     def __init__(self, shuffler: Running, folder: Path) -> None:
         self._shuffler, self._folder, self._task = shuffler, folder, shuffler.world.task

@@ -76,17 +76,8 @@ def store_in(place: str, task: Task) -> Store:
 class Running:
     """A shuffler that runs, and can be killed and started again.
 
-    Parameters
-    ----------
-    world : its task and keys.
-    place : the file of its store, or the URL of its database.
-    batches : where it releases.
-    folder : for its setup and its log.
-    people, relays : tokens.
-    token_file : a file of personal tokens in the place of `people`.
-    tls : whether the public listener has TLS.
-    files : how many files the process may have open, and how many if it asks for more.
-    module : what is run; it must call `run_process`.
+    `place` is the file of its store, or the URL of its database. `people` and `relays` are tokens; `token_file` has
+    personal ones instead. It may open `files[0]` files, and `files[1]` if it asks for more. `module` is what is run.
     """
 
     def __init__(
@@ -239,14 +230,7 @@ class Answer:
 
 
 class Line:
-    """A raw connection that is kept alive, to the byte.
-
-    Parameters
-    ----------
-    port : on this machine.
-    source : the address to come from.
-    context : for TLS.
-    """
+    """A raw connection that is kept alive, to the byte."""
 
     def __init__(self, port: int, source: str | None = None, context: ssl.SSLContext | None = None) -> None:
         place = None if source is None else (source, 0)

@@ -1,27 +1,25 @@
 """A bundle is stored message by message, all of it or nothing, once; people are counted, and never messages."""
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from shoal.collect.analyst import Analyst
-from shoal.collect.batch import BatchFile, Manifest
+from shoal.collect.batch import Manifest
 from shoal.collect.connection import Connection
-from shoal.collect.envelope import information, opened
-from shoal.collect.round_state import State, record
+from shoal.collect.round_state import record
 from shoal.collect.sender import Sender
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import CollectError, FormatError, TryAgainError, WithheldError
 from shoal.mechanisms import Covered
 from tests.collect.asgi import Clock, Front, InProcess, made, refused, reports, root, tokens
-from tests.collect.people import records_of
+from tests.collect.life import Life, Lives, released
 from tests.collect.running import store_in
 from tests.collect.small_server import Asked, Said, small_server
 from tests.collect.test_sender import Rounds
@@ -35,41 +33,40 @@ def world(tmp_path: Path) -> World:
     return make_covered_world(tmp_path / "world", minimum=3)
 
 
-def _stored(world: World, place: str, groups: list[list[bytes]], folder: Path) -> list[bytes]:
+def _stored(life: Life, groups: list[list[bytes]]) -> list[bytes]:
     """Return all messages that are released of bundles that came in these groups, or none if there are too few."""
-    store = store_in(place, world.task)
-    later = store.time() + HOUR
-    shuffler = Shuffler(world.task, store, folder, world.shuffler_key, clock=lambda: later)
-    try:
-        for group in groups:
-            shuffler.accept(1, [record(body) for body in group])
-        ended = shuffler.close()
-        if ended is None:
-            return []
-        shuffler.release(1)
-        _, manifest = shuffler.released(1)
-        assert manifest.records == world.task.mechanism.bundle * manifest.reports
-        return records_of(BatchFile.checked(shuffler.batch_path(1), world.task, manifest))
-    finally:
-        shuffler.shut()
+    for group in groups:
+        life.add(group)
+    life.now = HOUR
+    if life.shuffler.close() is None:
+        return []
+    found = life.released()
+    manifest = life.shuffler.released(1)[1]
+    assert manifest.records == life.world.task.mechanism.bundle * manifest.reports
+    return found
+
+
+@pytest.fixture
+def life(world: World, place: str, live: Lives) -> Life:
+    """Lend a shuffler on either store."""
+    return live(world, place)
 
 
 def _messages(world: World, bodies: list[bytes]) -> Counter[bytes]:
-    length = world.task.ciphertext_bytes
-    return Counter(body[at : at + length] for body in bodies for at in range(0, len(body), length))
+    return Counter(world.cut(b"".join(bodies)))
 
 
 def _junk(world: World, count: int) -> list[bytes]:
     return [b"".join(world.junk(world.task.mechanism.bundle)) for _ in range(count)]
 
 
-def test_repeats_count_once(world: World, place: str, tmp_path: Path) -> None:
+def test_repeats_count_once(life: Life, world: World) -> None:
     bodies = _junk(world, 5)
     groups = [bodies[:3], bodies, [bodies[4], bodies[4]], bodies[:1]]
-    assert Counter(_stored(world, place, groups, tmp_path)) == _messages(world, bodies)
+    assert Counter(_stored(life, groups)) == _messages(world, bodies)
 
 
-def test_a_bundle_with_a_message_that_was_seen_is_dropped_whole(world: World, place: str, tmp_path: Path) -> None:
+def test_a_bundle_with_a_message_that_was_seen_is_dropped_whole(life: Life, world: World) -> None:
     """Else its other messages would be there without it, and the number of people would not be known."""
     length, bodies = world.task.ciphertext_bytes, _junk(world, 4)
     mixed = bodies[0][:length] + _junk(world, 1)[0][length:]
@@ -77,7 +74,7 @@ def test_a_bundle_with_a_message_that_was_seen_is_dropped_whole(world: World, pl
     fresh = _junk(world, 1)[0]
     doubled = fresh[:length] + fresh[:-length]
     groups = [bodies, [mixed], [twice, doubled], [mixed, *bodies]]
-    assert Counter(_stored(world, place, groups, tmp_path)) == _messages(world, bodies)
+    assert Counter(_stored(life, groups)) == _messages(world, bodies)
 
 
 def test_a_repeated_bundle_is_as_much_work_as_a_new_one(world: World, tmp_path: Path) -> None:
@@ -99,25 +96,24 @@ def test_a_repeated_bundle_is_as_much_work_as_a_new_one(world: World, tmp_path: 
     assert changed[0] == changed[1] >= bundle and changed[2] == changed[0] + bundle  # inserted, and deleted again
 
 
-def test_overlapping_bundles_of_one_group_do_not_both_count(world: World, place: str, tmp_path: Path) -> None:
+def test_overlapping_bundles_of_one_group_do_not_both_count(life: Life, world: World) -> None:
     length, bodies = world.task.ciphertext_bytes, _junk(world, 4)
     mixed = bodies[0][:length] + _junk(world, 1)[0][length:]
-    found = Counter(_stored(world, place, [[mixed, *bodies]], tmp_path))
+    found = Counter(_stored(life, [[mixed, *bodies]]))
     assert found in (_messages(world, bodies), _messages(world, [mixed, *bodies[1:]]))
 
 
-def test_the_minimum_is_of_people(world: World, place: str, tmp_path: Path) -> None:
+def test_the_minimum_is_of_people(life: Life, world: World) -> None:
     """Two people have 18 messages, and three are asked for."""
-    assert _stored(world, place, [_junk(world, 2)], tmp_path) == []
+    assert _stored(life, [_junk(world, 2)]) == []
 
 
-def test_released_is_a_permutation_of_messages(world: World, place: str, tmp_path: Path) -> None:
+def test_released_is_a_permutation_of_messages(life: Life, world: World) -> None:
     """Two messages of a bundle are next to each other as seldom as any two; by bundles they would be 1,600 times."""
     bodies = _junk(world, 200)
-    released = _stored(world, place, [bodies], tmp_path)
-    length = world.task.ciphertext_bytes
-    owner = {body[at : at + length]: place for place, body in enumerate(bodies) for at in range(0, len(body), length)}
-    marks = np.array([owner[message] for message in released])
+    found = _stored(life, [bodies])
+    owner = {message: place for place, body in enumerate(bodies) for message in world.cut(body)}
+    marks = np.array([owner[message] for message in found])
     assert (marks[1:] == marks[:-1]).sum() < 45  # 8 in the mean
 
 
@@ -150,10 +146,7 @@ def test_a_relay_is_told_how_many_bundles_are_stored(world: World, front: tuple[
     assert refused(service.public("POST", reports(world), b"".join(bodies), token="relay"), 409)["stored"] == 5
     listed = json.loads(service.analyst("GET", f"{root(world)}/rounds").body)["rounds"]
     assert listed == [{"round": 1, "state": "ready", "reports": 5, "discarded": False, "messages": 45}]
-    _, manifest = shuffler.released(1)
-    assert Counter(records_of(BatchFile.checked(shuffler.batch_path(1), world.task, manifest))) == _messages(
-        world, bodies[:5]
-    )
+    assert Counter(released(shuffler)) == _messages(world, bodies[:5])
 
 
 def test_a_token_counts_one_bundle(world: World, tmp_path: Path) -> None:
@@ -167,9 +160,7 @@ def test_a_token_counts_one_bundle(world: World, tmp_path: Path) -> None:
         clock.now += 60
         front.tick()
         assert [one.reports for one in shuffler.rounds()] == [3, None]
-        _, manifest = shuffler.released(1)
-        released = records_of(BatchFile.checked(shuffler.batch_path(1), world.task, manifest))
-    assert Counter(released) == _messages(world, list(bodies.values()))
+        assert Counter(released(shuffler)) == _messages(world, list(bodies.values()))
 
 
 def _counted(world: World, folder: Path, bodies: list[bytes]) -> Analyst:
@@ -227,18 +218,13 @@ def test_the_manifest_signs_people_and_messages(world: World, front: tuple[Front
     stated = json.loads(data)
     assert (stated["format"], stated["reports"], stated["messages"]) == ("shoal manifest 2", 4, 36)
     with pytest.raises(CollectError, match="5 people make 36 messages"):
-        Manifest.verified(_with(manifest, reports=5).signed(world.shuffler_key), world.task, 1)
+        Manifest.verified(replace(manifest, reports=5).signed(world.shuffler_key), world.task, 1)
     with pytest.raises(CollectError, match="4 people make 37 messages"):
-        Manifest.verified(_with(manifest, messages=37).signed(world.shuffler_key), world.task, 1)
+        Manifest.verified(replace(manifest, messages=37).signed(world.shuffler_key), world.task, 1)
     with pytest.raises(CollectError, match="no fewer than 3"):
-        Manifest.verified(_with(manifest, reports=2, messages=18).signed(world.shuffler_key), world.task, 1)
+        Manifest.verified(replace(manifest, reports=2, messages=18).signed(world.shuffler_key), world.task, 1)
     with pytest.raises(FormatError):
-        Manifest.verified(_with(manifest, messages=None).signed(world.shuffler_key), world.task, 1)
-
-
-def _with(manifest: Manifest, **changes: object) -> Manifest:
-    fields = {name: getattr(manifest, name) for name in manifest.__dataclass_fields__}
-    return Manifest(**(fields | changes))
+        Manifest.verified(replace(manifest, messages=None).signed(world.shuffler_key), world.task, 1)
 
 
 @pytest.mark.slow
@@ -261,44 +247,7 @@ def test_a_client_keeps_its_bundle_before_it_sends_it(world: World, tmp_path: Pa
                 Sender(world.task, connection, state).send(1)
         assert Sender(world.task, connection, state).send(0).new
         assert not Sender(world.task, connection, state).send(1).new
-    length = world.task.ciphertext_bytes
     sent = [asked.body for asked in rounds.posts]
     assert len(sent) == 3 and len(set(sent)) == 1 and kept == sent
-    parts = [sent[0][at : at + length] for at in range(0, len(sent[0]), length)]
-    assert len(parts) == 9 and parts == sorted(parts)  # the place of a message says nothing
-    assert all(opened(world.analyst_key, information(world.task, 1), parts))
-
-
-def test_what_people_send_can_be_opened(world: World) -> None:
-    mechanism = world.task.mechanism
-    assert isinstance(mechanism, Covered)
-    (body,) = world.bundles([1])
-    length = world.task.ciphertext_bytes
-    plain = opened(
-        world.analyst_key, information(world.task, 1), [body[at : at + length] for at in range(0, len(body), length)]
-    )
-    said = [int(mechanism.from_bytes(each[2:3])[0]) for each in plain if each is not None]
-    assert len(said) == 9 and 1 in said and set(said) <= {0, 1, mechanism.null}
-
-
-def test_a_database_of_an_earlier_version_is_used(tmp_path: Path) -> None:
-    """Its table of rounds has no column for messages yet."""
-    world = make_world(tmp_path)
-    path = tmp_path / "reports.db"
-    with closing(sqlite3.connect(path)) as database:
-        database.executescript(
-            """CREATE TABLE task (id TEXT PRIMARY KEY) WITHOUT ROWID;
-            CREATE TABLE round (number INTEGER PRIMARY KEY, state TEXT NOT NULL, closes REAL NOT NULL,
-                reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB);
-            INSERT INTO round VALUES (1, 'sealed', 10.0, 1000, NULL, 0, NULL), (2, 'open', 70.0, NULL, NULL, 0, x'00');
-            CREATE TABLE turn (side INTEGER NOT NULL); INSERT INTO turn VALUES (0);"""
-        )
-        database.execute("INSERT INTO task VALUES (?)", (world.task.id,))
-        database.commit()
-    store = SqliteStore(path, world.task, now=0.0)
-    assert [(one.state, one.reports, one.records) for one in store.rounds()] == [
-        (State.SEALED, 1000, 1000),
-        (State.OPEN, None, 0),
-    ]
-    store.shut()
-    SqliteStore(path, world.task, now=0.0).shut()
+    parts = world.cut(sent[0])
+    assert len(world.opened(parts)) == 9 and parts == sorted(parts)  # the place of a message says nothing

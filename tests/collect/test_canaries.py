@@ -202,14 +202,14 @@ def _bytes(files: dict[str, bytes]) -> int:
 
 @pytest.mark.slow
 def test_purged_round_leaves_nothing(tmp_path: Path) -> None:
-    """Of 100,000 reports no piece is left in the running process's files; a false alarm has probability 1e-6."""
-    world = make_exact_world(tmp_path, round_seconds=1, minimum=100_000)
-    bodies = world.junk(100_000)
+    """Of 20,000 reports no piece is left in the running process's files; a false alarm has probability 1e-6."""
+    world = make_exact_world(tmp_path, round_seconds=1, minimum=20_000)
+    bodies = world.junk(20_000)
     relay = {"Authorization": "Bearer relay"}
     kept = tmp_path / "kept"
     kept.mkdir()
     with Running(world, kept / "reports.db", kept / "batches", tmp_path / "run", relays=["relay"]) as shuffler:
-        for start in range(0, 100_000, 4000):
+        for start in range(0, 20_000, 4000):
             assert shuffler.upload(1, b"".join(bodies[start : start + 4000]), relay).status == 201
         until(lambda: shuffler.rounds().get(1, {}).get("state") == "ready", "a release")
         before = _pieces_left(bodies, _kept(kept))
@@ -218,8 +218,8 @@ def test_purged_round_leaves_nothing(tmp_path: Path) -> None:
             assert connection.request("POST", f"{root}/ack", _sha256(connection, root)).status == 204
         until(lambda: shuffler.rounds()[1]["state"] == "purged", "a purge")
         until(lambda: not _pieces_left(bodies, _kept(kept)), "a log without reports")
-        assert before >= 2 * 800_000  # in the database and in the batch
-        assert _bytes(_kept(kept)) * 800_000 / 2**64 < 1e-6
+        assert before >= 2 * 160_000  # in the database and in the batch
+        assert _bytes(_kept(kept)) * 160_000 / 2**64 < 1e-6
         shuffler.stop()
     assert _pieces_left(bodies, _kept(kept)) == 0
 

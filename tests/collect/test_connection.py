@@ -7,12 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from shoal import collect
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.keys import make_analyst_keys, make_shuffler_keys
 from shoal.errors import (
@@ -24,7 +24,7 @@ from shoal.errors import (
     TryAgainError,
     WrongKeyError,
 )
-from tests.collect.small_server import Asked, Said, small_server
+from tests.collect.small_server import Asked, Said, SmallServer, small_server
 
 Keys = dict[str, Path]
 
@@ -43,6 +43,16 @@ def echo(asked: Asked) -> Said:
     return Said(body=asked.method.encode() + b" " + asked.path.encode() + b" " + asked.body)
 
 
+@contextmanager
+def served(answer: Callable[[Asked], Said], keys: Keys) -> Iterator[tuple[SmallServer, Connection]]:
+    """Serve by TLS, and connect."""
+    with (
+        small_server(answer, keys) as server,
+        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
+    ):
+        yield server, to
+
+
 @pytest.fixture
 def silent() -> Iterator[int]:
     """Give the port of somebody who listens and never says a word."""
@@ -51,10 +61,7 @@ def silent() -> Iterator[int]:
 
 
 def test_one_connection_serves_many_requests(keys: Keys) -> None:
-    with (
-        small_server(echo, keys) as server,
-        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
-    ):
+    with served(echo, keys) as (server, to):
         for number in range(5):
             answer = to.request("POST", f"/v1/{number}", b"body")
             assert (answer.status, answer.body) == (200, f"POST /v1/{number} body".encode())
@@ -69,10 +76,7 @@ def test_a_connection_that_was_closed_is_made_again(keys: Keys) -> None:
     def once(asked: Asked) -> Said:
         return Said(body=b"fine", lost=asked.path == "/lost" and [a.path for a in server.asked].count("/lost") == 1)
 
-    with (
-        small_server(once, keys) as server,
-        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
-    ):
+    with served(once, keys) as (server, to):
         assert to.request("GET", "/first").body == b"fine"
         assert to.request("GET", "/lost").body == b"fine"
         assert [asked.path for asked in server.asked] == ["/first", "/lost", "/lost"]
@@ -222,10 +226,7 @@ def test_a_download_that_breaks_off(keys: Keys) -> None:
     def cut(_: Asked) -> Said:
         return Said(body=b"half", length=8)
 
-    with (
-        small_server(cut, keys) as server,
-        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
-    ):
+    with served(cut, keys) as (server, to):
         with pytest.raises(CollectError, match="broke off"):
             to.download("/batch", io.BytesIO(), 8)
         with pytest.raises(CollectError, match="broke off"):
@@ -238,10 +239,7 @@ def test_a_download_that_breaks_off(keys: Keys) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 3, 5, 1 << 30])
 def test_a_download_of_another_size(keys: Keys, size: int) -> None:
-    with (
-        small_server(lambda _: Said(body=b"four"), keys) as server,
-        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
-    ):
+    with served(lambda _: Said(body=b"four"), keys) as (_, to):
         file = io.BytesIO()
         with pytest.raises(DamagedError, match=f"sends 4 bytes for /batch, and {size:,} were signed"):
             to.download("/batch", file, size)
@@ -252,8 +250,7 @@ def test_a_download_of_another_size(keys: Keys, size: int) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_a_disk_that_is_full_is_not_the_network(keys: Keys) -> None:
     with (
-        small_server(lambda _: Said(body=b"four"), keys) as server,
-        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
+        served(lambda _: Said(body=b"four"), keys) as (_, to),
         open("/dev/full", "wb", buffering=0) as full,
         pytest.raises(StorageError, match="No space left on device") as caught,
     ):
@@ -271,14 +268,6 @@ def test_problems_are_told_in_one_line() -> None:
 
 
 SERVER = ("starlette", "uvicorn", "uvloop", "psycopg", "pyspark")
-
-
-def test_public_names_are_there() -> None:
-    assert dir(collect) == collect.__all__
-    for name in collect.__all__:
-        assert getattr(collect, name).__name__ == name
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = collect.nothing
 
 
 @pytest.mark.slow

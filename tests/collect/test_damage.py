@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from shoal.collect.batch import BatchFile
-from shoal.collect.envelope import information, opened
 from shoal.collect.round_state import State, record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.postgres import PostgresStore
@@ -18,6 +16,7 @@ from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import DamagedError, ShoalError, TryAgainError
 from tests.collect.asgi import Clock, made, refused, reports
 from tests.collect.database import Cluster
+from tests.collect.life import released
 from tests.collect.model import watched
 from tests.collect.world import World, make_exact_world
 
@@ -90,11 +89,9 @@ def _released(world: World, folder: Path) -> dict[int, list[int]]:
     found = {}
     for one in shuffler.rounds():
         if one.state == State.READY:
-            _, manifest = shuffler.released(one.number)
-            batch = BatchFile.checked(shuffler.batch_path(one.number), world.task, manifest)
-            plain = opened(world.analyst_key, information(world.task, one.number), batch.records(0, manifest.reports))
-            found[one.number] = sorted(int(world.task.mechanism.from_bytes(each[2:4])[0]) for each in plain if each)
-            assert len(found[one.number]) == manifest.reports
+            messages = released(shuffler, one.number)
+            found[one.number] = world.values(messages, one.number)
+            assert len(found[one.number]) == len(messages)
     shuffler.shut()
     return found
 

@@ -1,9 +1,7 @@
 """Dummies become rows like any other when a round is sealed, and nothing tells them from the messages of people."""
 
-import re
 import sqlite3
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,17 +10,12 @@ import pytest
 from scipy.stats import norm, rankdata
 
 from shoal.collect.analyst import Analyst
-from shoal.collect.batch import BatchFile
-from shoal.collect.round_state import State, record
-from shoal.collect.shuffler import Shuffler
-from shoal.collect.store import Store
-from shoal.collect.stores.sqlite import SqliteStore
+from shoal.collect.round_state import State
 from shoal.collect.task import Task
 from shoal.errors import DamagedError, ParameterError
 from shoal.mechanisms import Covered, Dummies
 from tests.collect.database import Cluster
-from tests.collect.people import Puller, records_of
-from tests.collect.running import Running, store_in, until
+from tests.collect.life import Life, Lives
 from tests.collect.world import World, make_covered_world, make_dummies_world, make_world
 from tests.recipes.json_store import JsonStore
 
@@ -35,53 +28,44 @@ def world(tmp_path: Path) -> World:
     return make_dummies_world(tmp_path / "world")
 
 
-def _sealed(world: World, store: Store, bodies: Sequence[bytes], folder: Path) -> Shuffler:
-    """Return a shuffler whose first round has ended with these reports, each in a group of its own."""
-    later = store.time() + HOUR
-    shuffler = Shuffler(world.task, store, folder, world.shuffler_key, clock=lambda: later)
+def _sealed(life: Life, bodies: Sequence[bytes]) -> Life:
+    """End the first round with these reports, each in a group of its own."""
     for body in bodies:
-        shuffler.accept(1, [record(body)])
-    ended = shuffler.close()
-    assert ended is not None and ended.state == State.SEALED and ended.reports == len(bodies)
-    return shuffler
-
-
-def _released(world: World, shuffler: Shuffler) -> list[bytes]:
-    shuffler.release(1)
-    _, manifest = shuffler.released(1)
-    return records_of(BatchFile.checked(shuffler.batch_path(1), world.task, manifest))
+        life.add([body])
+    ended = life.seal()
+    assert ended.state == State.SEALED and ended.reports == len(bodies)
+    return life
 
 
 @pytest.mark.slow
-def test_they_are_drawn_when_the_round_is_sealed_and_released_with_it(world: World, place: str, tmp_path: Path) -> None:
+def test_they_are_drawn_when_the_round_is_sealed_and_released_with_it(world: World, place: str, live: Lives) -> None:
     bodies = world.bundles([0, 1, 1, 2, 2, 2])
-    shuffler = _sealed(world, store_in(place, world.task), bodies, tmp_path)
-    (sealed, _) = shuffler.rounds()
+    life = _sealed(live(world, place), bodies)
+    (sealed, _) = life.shuffler.rounds()
     assert (sealed.reports, sealed.messages) == (6, sealed.records)
-    stored = Counter(b"".join(shuffler._store.bodies(1))[at : at + 64] for at in range(0, 64 * sealed.records, 64))
-    released = _released(world, shuffler)
-    shuffler.shut()
-    assert Counter(released) == stored and max(stored.values()) == 1
+    stored, released = life.stored(), life.released()
+    assert sorted(released) == stored and len(set(stored)) == len(stored)
     assert set(bodies) < set(released) and len(released) == sealed.records <= 6 + 162
 
 
 @pytest.mark.parametrize("too_small", ["extend", "discard"])
-def test_a_round_that_goes_on_or_is_discarded_has_none(place: str, tmp_path: Path, too_small: str) -> None:
-    world = make_dummies_world(tmp_path / "world", too_small=too_small, minimum=5)
-    store = store_in(place, world.task)
-    store.add(1, [record(body) for body in world.bundles([0, 1])])
-    store.close(store.time() + HOUR)
-    first, *_ = store.rounds()
+def test_a_round_that_goes_on_or_is_discarded_has_none(place: str, live: Lives, tmp_path: Path, too_small: str) -> None:
+    life = live(make_dummies_world(tmp_path / "world", too_small=too_small, minimum=5), place)
+    life.add(life.world.bundles([0, 1]))
+    life.now = HOUR
+    life.shuffler.close()
+    first, *_ = life.shuffler.rounds()
     assert (first.reports, first.messages, first.discarded) == (None, None, too_small == "discard")
     if too_small == "extend":
-        with store._transaction() as database:
-            assert store._counted(database, 1) == 2
-    store.shut()
+        with life.store._transaction() as database:
+            assert life.store._counted(database, 1) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at_once", [20_000, 5])
-def test_where_they_are_in_the_file_says_nothing(tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_they_are_in_the_file_says_nothing(
+    tmp_path: Path, live: Lives, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All is written anew with them, in a round that is rewritten in parts too.
 
     Within a page cells are written downward, so that what came last would be lowest, as long as the page is not split.
@@ -92,15 +76,14 @@ def test_where_they_are_in_the_file_says_nothing(tmp_path: Path, at_once: int, m
     for place in range(8):
         world = make_dummies_world(tmp_path / f"world {place}", mechanism=mechanism, delta=0.5)
         path, bodies = tmp_path / f"{place}.db", world.junk(25)
-        shuffler = _sealed(world, SqliteStore(path, world.task, now=0.0), bodies, tmp_path / f"batches {place}")
-        dummies = [body for body in _released(world, shuffler) if body not in bodies]
+        life = _sealed(live(world, path, tmp_path / f"batches {place}"), bodies)
+        dummies = [body for body in life.released() if body not in bodies]
         with closing(sqlite3.connect(path)) as database:
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
             assert tables == {"task", "round", "report", "turn", "tag"}
             columns = [name for _, name, *_ in database.execute("PRAGMA table_info(report)")]
             assert columns == ["round", "digest", "body"]
         data = path.read_bytes()
-        shuffler.shut()
         ranks = rankdata([data.index(body) for body in (*dummies, *bodies)])
         few, total = len(dummies), len(ranks)
         scores.append((ranks[:few].sum() - few * (total + 1) / 2, few * (total - few) * (total + 1) / 12))
@@ -108,15 +91,14 @@ def test_where_they_are_in_the_file_says_nothing(tmp_path: Path, at_once: int, m
     assert abs(difference) < norm.isf(ALARM / 2) * variance**0.5
 
 
-def test_postgres_has_all_rows_from_one_transaction(world: World, cluster: Cluster, tmp_path: Path) -> None:
+def test_postgres_has_all_rows_from_one_transaction(world: World, cluster: Cluster, live: Lives) -> None:
     psycopg = pytest.importorskip("psycopg")
-    bodies = world.bundles([0] * 20)
-    shuffler = _sealed(world, store_in(cluster.url, world.task), bodies, tmp_path)
+    life = _sealed(live(world, cluster.url), world.bundles([0] * 20))
     with psycopg.connect(cluster.url) as database:
         database.execute(f"SET search_path = shoal_{world.task.id[:56]}")
         for table, where in (("report_1_1", ""), ("seen", "WHERE round = 1")):
             rows = database.execute(f"SELECT xmin::text FROM {table} {where} ORDER BY ctid").fetchall()
-            assert len(rows) == shuffler.rounds()[0].records and len(set(rows)) == 1
+            assert len(rows) == life.shuffler.rounds()[0].records and len(set(rows)) == 1
         for table, column in (("report_1_1", "body"), ("seen", "digest")):
             found = [value for (value,) in database.execute(f"SELECT {column} FROM {table} ORDER BY ctid")]
             assert found == sorted(found)
@@ -124,44 +106,17 @@ def test_postgres_has_all_rows_from_one_transaction(world: World, cluster: Clust
             "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
         ).fetchall()
         assert {name for (name,) in names} == {"round", "seen", "token", "report_1_1", "report_2", "tag_2"}
-    shuffler.shut()
 
 
 @pytest.mark.slow
-def test_nothing_of_them_is_logged_or_left(world: World, place: str, tmp_path: Path) -> None:
-    """Neither how many there are of a category, nor a digest; after the purge the files have none of them."""
-    made = make_dummies_world(tmp_path / "fast", round_seconds=1)
-    shuffler = Running(made, place, tmp_path / "batches", tmp_path / "run")
-    with shuffler:
-        for body in made.bundles([0, 1, 2, 2]):
-            assert shuffler.upload(1, body).status in (201, 409)
-        puller = Puller(shuffler, tmp_path / "pulled")
-        until(lambda: 1 in puller.acknowledged, "the release")
-        until(lambda: shuffler.rounds()[1]["state"] == "purged", "the purge")
-        puller.stop()
-        shuffler.stop()
-    records = records_of(puller.pulled[1])
-    log = shuffler.log.read_text()
-    assert not re.search("dumm|categor|digest", log)
-    for one in map(record, records):
-        assert one.digest.hex() not in log
-    if "://" not in place:
-        left = b"".join(path.read_bytes() for path in tmp_path.glob("reports.db*"))
-        assert not [body for body in records if body[:16] in left]
-    assert not list((tmp_path / "batches").glob("*round-1.*"))
-
-
-@pytest.mark.slow
-def test_the_analyst_subtracts_their_mean(tmp_path: Path) -> None:
+def test_the_analyst_subtracts_their_mean(live: Lives, tmp_path: Path) -> None:
     world = make_world(tmp_path / "world", mechanism=Dummies(categories=3, epsilon=1, limit=27), minimum=100)
     values = np.repeat([0, 1, 2], [60, 40, 20])
-    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
-    shuffler = _sealed(world, store, [*world.bundles(values), *world.junk(3)], tmp_path / "batches")
+    shuffler = _sealed(live(world), [*world.bundles(values), *world.junk(3)]).shuffler
     shuffler.release(1)
     analyst = Analyst(tmp_path / "work", world.task)
     (tmp_path / "work/batches/1.batch").write_bytes(shuffler.batch_path(1).read_bytes())
     (tmp_path / "work/batches/1.manifest").write_bytes(shuffler.released(1)[0])
-    shuffler.shut()
     tally = analyst.count(1, world.analyst_key, 1)
     assert (tally.received, tally.undecryptable, tally.valid) == (123, 3, 120)
     result = analyst.result(1)
@@ -172,17 +127,17 @@ def test_the_analyst_subtracts_their_mean(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [make_covered_world, make_dummies_world])
-def test_a_sealed_round_that_lost_a_message_is_not_released(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_sealed_round_that_lost_a_message_is_not_released(
+    make: Callable[[Path], World], live: Lives, tmp_path: Path
+) -> None:
     """A bundle without one of its messages hides less, and dummies must neither be missing nor be drawn again."""
     world = make(tmp_path / "world")
-    store = SqliteStore(tmp_path / "shuffler.db", world.task, now=0.0)
-    shuffler = _sealed(world, store, world.bundles([0, 1] * 5), tmp_path / "batches")
+    shuffler = _sealed(live(world), world.bundles([0, 1] * 5)).shuffler
     with closing(sqlite3.connect(tmp_path / "shuffler.db")) as database, database:
         database.execute("DELETE FROM report WHERE digest = (SELECT min(digest) FROM report)")
     with pytest.raises(DamagedError, match="was said to have"):
         shuffler.settle()
     assert shuffler.rounds()[0].state == State.SEALED and not list((tmp_path / "batches").glob("*.batch"))
-    shuffler.shut()
 
 
 def test_a_store_that_does_not_know_of_them_refuses(tmp_path: Path) -> None:

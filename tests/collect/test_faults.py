@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from shoal.collect import failpoint
-from shoal.collect.batch import BatchFile
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
+from tests.collect.life import released
 from tests.collect.people import People, Puller, records_of
 from tests.collect.running import Running, batches_in, until
 from tests.collect.world import World, make_exact_world
@@ -116,8 +116,7 @@ def _released_later(world: World, database: Path, folder: Path) -> Counter[bytes
         ended = shuffler.close()
         assert ended is not None
         shuffler.release(ended.number)
-        _, manifest = shuffler.released(ended.number)
-        return Counter(records_of(BatchFile.checked(shuffler.batch_path(ended.number), world.task, manifest)))
+        return Counter(released(shuffler, ended.number))
     finally:
         shuffler.shut()
 
@@ -149,11 +148,11 @@ def test_full_disk_under_load(tmp_path: Path) -> None:
             assert answer.headers["content-type"] == "application/problem+json"
             assert int(answer.headers["retry-after"]) > 0
         ballast.unlink()
-        released = _released_later(world, disk / "reports.db", tmp_path / "batches")
+        found = _released_later(world, disk / "reports.db", tmp_path / "batches")
     acknowledged = first.reports() + second.reports()
     assert len(acknowledged) > 1000
-    assert max(released.values()) == 1
-    assert not set(acknowledged) - set(released)
+    assert max(found.values()) == 1
+    assert not set(acknowledged) - set(found)
 
 
 @pytest.mark.slow
@@ -177,9 +176,9 @@ def test_started_on_a_full_disk(tmp_path: Path) -> None:
             shuffler.start()
             assert shuffler.upload(1, world.junk(1)[0]).status == 201
             shuffler.stop()
-        released = _released_later(world, database, tmp_path / "batches")
-    assert max(released.values()) == 1
-    assert not set(people.reports()) - set(released)
+        found = _released_later(world, database, tmp_path / "batches")
+    assert max(found.values()) == 1
+    assert not set(people.reports()) - set(found)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import random
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.collect.analyst import Analyst
 from shoal.collect.batch import MAGIC, BatchFile, Manifest
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ForgedError, FormatError, ParameterError
 from shoal.mechanisms import RandomizedResponse
-from tests.collect.asgi import InProcess, made
-from tests.collect.test_shard import KINDS, junk
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import amount
 
@@ -81,43 +77,14 @@ def test_a_changed_manifest_is_refused_or_says_the_same(world: World, release: t
     _, data = release
     right = Manifest.verified(data, world.task, ROUND)
     probability, refused = random.Random(20261), 0
-    for _ in range(5000):
+    trials = amount(1500, 5000)
+    for _ in range(trials):
         other = mutated(data, probability)
         try:
             assert Manifest.verified(other, world.task, ROUND) == right
         except FileError:
             refused += 1
-    assert refused > 4500
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"reports": 21},
-        {"reports": -20},
-        {"reports": 20.0},
-        {"reports": True},
-        {"reports": "20"},
-        {"reports": 10**400},
-        {"round": 4},
-        {"round": -3},
-        {"record_bytes": 128},
-        {"sha256": "0" * 64},
-        {"sha256": None},
-        {"task": "0" * 64},
-        {"format": "shoal manifest 2"},
-        {"signature": ""},
-        {"signature": "00" * 64},
-        {"signature": "x" * 128},
-        {"signature": 0},
-        {"further": 1},
-    ],
-)
-def test_a_manifest_that_was_not_signed_like_this(
-    world: World, release: tuple[Path, bytes], change: dict[str, Any]
-) -> None:
-    with pytest.raises(FileError):
-        Manifest.verified(json.dumps(json.loads(release[1]) | change).encode(), world.task, ROUND)
+    assert refused > 0.9 * trials
 
 
 @pytest.mark.parametrize(
@@ -163,7 +130,7 @@ def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], t
     assert right.startswith(MAGIC)
     other = tmp_path / "batch"
     probability = random.Random(20262)
-    for _ in range(1500):
+    for _ in range(amount(500, 1500)):
         changed = mutated(right, probability)
         other.write_bytes(changed)
         if changed == right:
@@ -181,7 +148,7 @@ def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], t
 def test_a_changed_task_is_another_one_or_none(world: World) -> None:
     data, probability = world.task.to_bytes(), random.Random(20263)
     others = 0
-    for _ in range(5000):
+    for _ in range(amount(1500, 5000)):
         changed = mutated(data, probability)
         if changed == data:
             continue
@@ -193,7 +160,7 @@ def test_a_changed_task_is_another_one_or_none(world: World) -> None:
             continue
         others += 1
         assert other.to_bytes() == changed and other.id == hashlib.sha256(changed).hexdigest() != world.task.id
-    assert others > 20  # a question or a key with another letter is a task too
+    assert others > 5  # a question or a key with another letter is a task too
 
 
 JSON = st.recursive(
@@ -205,54 +172,9 @@ JSON = st.recursive(
 
 @pytest.mark.slow
 @FIXED
-@given(field=st.integers(0, 15), value=JSON)
-def test_any_value_in_a_field_of_a_task(world: World, field: int, value: Any) -> None:
-    content = world.task.to_dict()
-    name = sorted(content)[field]
-    data = json.dumps(content | {name: value}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    try:
-        other = Task.from_bytes(data.encode("utf-8", "surrogatepass"))
-    except (FileError, ParameterError):
-        return
-    assert other.to_dict()[name] == value
-
-
-@pytest.mark.slow
-@FIXED
 @given(field=st.sampled_from(["format", "record_bytes", "reports", "round", "sha256", "task", "signature"]), value=JSON)
 def test_any_value_in_a_field_of_a_manifest(world: World, release: tuple[Path, bytes], field: str, value: Any) -> None:
     content = json.loads(release[1])
     if value != content[field]:
         with pytest.raises((CollectError, FileError)):
             Manifest.verified(json.dumps(content | {field: value}).encode(), world.task, ROUND)
-
-
-def test_junk_goes_all_the_way_and_is_counted(world: World, tmp_path: Path) -> None:
-    """The shuffler can't tell; the analyst counts what is valid, and ε is for these alone."""
-    now = 1000.0
-    front, _ = made(world, tmp_path / "store", lambda: now)
-    expected: Counter[str] = Counter()
-    with front:
-        for number in range(1, ROUND):  # up to the round that the records are for
-            for body in world.sealed([1, 2], number):
-                assert front.public("POST", f"/v1/tasks/{world.task.id}/rounds/{number}/reports", body).status == 201
-            now += 60
-            front.tick()
-        path = f"/v1/tasks/{world.task.id}/rounds/{ROUND}/reports"
-        sent = set()
-        for n in range(6):
-            bodies = {kind: junk(world, kind, random.Random(n)) for kind in KINDS} | {
-                "fine": world.sealed([n % 5], ROUND)[0]
-            }
-            for kind, body in bodies.items():
-                assert front.public("POST", path, body).status == 201
-                if body not in sent:
-                    expected[KINDS.get(kind, "valid")] += 1
-                sent.add(body)
-        now += 60
-        front.tick()
-        analyst = Analyst(tmp_path / "analyst", world.task)
-        assert analyst.pull(InProcess(front), ROUND) == [ROUND]
-    tally = analyst.count(ROUND, world.analyst_key, processes=1)
-    assert {"valid": tally.valid, "undecryptable": tally.undecryptable, "malformed": tally.malformed} == expected
-    assert tally.counts.values.sum() == tally.valid == 6

@@ -6,26 +6,19 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from shoal.collect import failpoint
-from shoal.collect.analyst import Analyst
-from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Connection
-from shoal.collect.envelope import information, opened
 from shoal.collect.kinds.dummy_rounds import DummyRounds, proof_of, proven
 from shoal.collect.round_state import State, record
 from shoal.collect.sender import Helper
-from shoal.collect.shuffler import Shuffler
-from shoal.collect.store import Store
-from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, ParameterError, TryAgainError, WrongKeyError
 from shoal.mechanisms import Covered, Dummies
+from tests.collect.life import Life, Lives
 from tests.collect.people import Puller, records_of
 from tests.collect.running import Running, store_in, until
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
@@ -39,156 +32,107 @@ def world(tmp_path: Path) -> World:
     return make_helped_world(tmp_path / "world", helpers=2)
 
 
-def _sealed(world: World, store: Store, bodies: Sequence[bytes], folder: Path) -> Shuffler:
-    """Return a shuffler whose first round has ended with these reports."""
-    later = store.time() + HOUR
-    shuffler = Shuffler(world.task, store, folder, world.shuffler_key, clock=lambda: later)
-    shuffler.accept(1, [record(body) for body in bodies])
-    ended = shuffler.close()
-    assert ended is not None and ended.state == State.SEALED
-    return shuffler
+@pytest.fixture
+def life(world: World, place: str, live: Lives) -> Life:
+    """Lend a shuffler on either store."""
+    return live(world, place)
+
+
+def _sealed(life: Life, values: Sequence[int]) -> list[bytes]:
+    """End the first round with reports of these values, and return the reports."""
+    bodies = life.world.bundles(values)
+    life.add(bodies)
+    assert life.seal().state == State.SEALED
+    return bodies
 
 
 def _draw(world: World, number: int = 1) -> list[bytes]:
     return world.task.kind.drawn(world.task, number)
 
 
-def _stored(store: Store, number: int = 1) -> list[bytes]:
-    data = b"".join(store.bodies(number))
-    return sorted(data[at : at + 64] for at in range(0, len(data), 64))
-
-
-def test_a_round_is_released_only_with_the_dummies_of_all_helpers(world: World, place: str, tmp_path: Path) -> None:
-    bodies, store = world.bundles([0, 1, 2, 2]), store_in(place, world.task)
-    shuffler = _sealed(world, store, bodies, tmp_path)
-    before, draws = _stored(store), [_draw(world), _draw(world)]
+def test_a_round_is_released_only_with_the_dummies_of_all_helpers(life: Life, world: World) -> None:
+    bodies, shuffler = _sealed(life, [0, 1, 2, 2]), life.shuffler
+    before, draws = life.stored(), [_draw(world), _draw(world)]
     assert len(before) > len(bodies)  # the shuffler is one of three who add
     for helper, words in ((1, "of 2 of its 2 helpers"), (0, "of 1 of its 2 helpers")):
         shuffler.settle()
         for refused in (shuffler.release, shuffler.released):
             with pytest.raises(TryAgainError, match=f"waits for the dummies {words}; without all of them"):
                 refused(1)
-        assert not list(tmp_path.glob("*.batch")) and shuffler.rounds()[0].state == State.SEALED
+        assert not list(life.folder.glob("*.batch")) and shuffler.rounds()[0].state == State.SEALED
         assert shuffler.waiting_for(helper) == [1]
-        shuffler.mix(1, helper, [record(body) for body in draws[helper]])
+        life.mix(1, helper, draws[helper])
         assert shuffler.waiting_for(helper) == []
-    shuffler.settle()
-    batch = BatchFile.checked(shuffler.batch_path(1), world.task, shuffler.released(1)[1])
-    shuffler.shut()
-    released = records_of(batch)
-    assert sorted(released) == sorted([*before, *draws[0], *draws[1]])
-    assert (batch.manifest.reports, batch.manifest.records) == (4, len(released))
+    found = life.released()
+    assert sorted(found) == sorted([*before, *draws[0], *draws[1]])
+    manifest = shuffler.released(1)[1]
+    assert (manifest.reports, manifest.records) == (4, len(found))
 
 
-def test_all_of_a_draw_is_added_or_none_and_no_second_one(world: World, place: str, tmp_path: Path) -> None:
-    store = store_in(place, world.task)
-    shuffler = _sealed(world, store, world.bundles([0, 1]), tmp_path)
+def test_all_of_a_draw_is_added_or_none_and_no_second_one(life: Life, world: World) -> None:
+    store, shuffler = life.store, life.shuffler
+    _sealed(life, [0, 1])
     first, second = ([record(body) for body in _draw(world)] for _ in range(2))
-    before = _stored(store)
+    before = life.stored()
     store.mix(1, 0, first)
-    after = _stored(store)
+    after = life.stored()
     assert after == sorted([*before, *(each.body for each in first)])
     for again in (first, list(reversed(first))):
         store.mix(1, 0, again)
     for other in (second, first[:-1] + second[:1], [*first, *second]):
         with pytest.raises(CollectError, match="has other dummies of this helper already, and takes no second draw"):
             store.mix(1, 0, other)
-    assert _stored(store) == after and store.rounds()[0].messages == len(after)
+    assert life.stored() == after and store.rounds()[0].messages == len(after)
     store.mix(1, 1, second)
     shuffler.settle()
-    shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
+    life.acknowledge()
     shuffler.settle()
     store.mix(1, 0, first)  # an answer that was lost for so long
     with pytest.raises(CollectError, match="no second draw"):
-        store.mix(1, 0, [record(body) for body in _draw(world)])
-    store.shut()
+        life.mix(1, 0, _draw(world))
 
 
-def test_a_helper_does_not_learn_whether_a_message_is_in_the_round(world: World, place: str, tmp_path: Path) -> None:
+def test_a_helper_does_not_learn_whether_a_message_is_in_the_round(life: Life, world: World) -> None:
     """Dummies with a copy of a client's message are accepted as others are, and the copy is not added."""
-    store = store_in(place, world.task)
-    bodies = world.bundles([0, 1])
-    shuffler = _sealed(world, store, bodies, tmp_path)
-    before, draw = _stored(store), [record(body) for body in _draw(world)]
+    bodies = _sealed(life, [0, 1])
+    before, draw = life.stored(), _draw(world)
     for _ in range(2):
-        store.mix(1, 0, [*draw, record(bodies[0])])
-    expected = sorted([*before, *(each.body for each in draw)])
-    assert _stored(store) == expected and store.rounds()[0].messages == len(expected)
-    store.mix(1, 1, [record(body) for body in _draw(world)])
-    shuffler.settle()
-    assert shuffler.released(1)[1].records == len(_stored(store))
-    shuffler.shut()
+        life.mix(1, 0, [*draw, bodies[0]])
+    expected = sorted([*before, *draw])
+    assert life.stored() == expected and life.store.rounds()[0].messages == len(expected)
+    life.mix(1, 1, _draw(world))
+    assert len(life.released()) == len(life.stored())
 
 
-def test_other_rounds_take_none(place: str, tmp_path: Path) -> None:
+def test_other_rounds_take_none(place: str, live: Lives, tmp_path: Path) -> None:
     world = make_helped_world(tmp_path / "world", minimum=5, too_small="discard")
-    store = store_in(place, world.task)
-    dummies = [record(body) for body in _draw(world)]
+    life, dummies = live(world, place), _draw(world)
     with pytest.raises(TryAgainError, match="round 1 is open, and takes dummies once it has ended"):
-        store.mix(1, 0, dummies)
+        life.mix(1, 0, dummies)
     with pytest.raises(CollectError, match="there is no round 7"):
-        store.mix(7, 0, dummies)
-    store.add(1, [record(body) for body in world.bundles([0])])
-    store.close(store.time() + HOUR)
+        life.mix(7, 0, dummies)
+    life.add(world.bundles([0]))
+    life.seal()
     with pytest.raises(CollectError, match="round 1 is over, and takes no dummies"):
-        store.mix(1, 0, dummies)
-    store.shut()
+        life.mix(1, 0, dummies)
 
 
-def test_a_helper_alone_adds_all_of_them(place: str, tmp_path: Path) -> None:
+def test_a_helper_alone_adds_all_of_them(place: str, live: Lives, tmp_path: Path) -> None:
     world = make_helped_world(tmp_path / "world", parties=1)
     assert not world.task.shuffler_adds
-    store, bodies = store_in(place, world.task), world.bundles([0, 1, 1])
-    shuffler = _sealed(world, store, bodies, tmp_path / "batches")
-    assert _stored(store) == sorted(bodies)
+    life = live(world, place)
+    bodies = sorted(_sealed(life, [0, 1, 1]))
+    assert life.stored() == bodies
     draw = _draw(world)
-    shuffler.mix(1, 0, [record(body) for body in draw])
-    assert _stored(store) == sorted([*bodies, *draw])
-    shuffler.shut()
+    life.mix(1, 0, draw)
+    assert life.stored() == sorted([*bodies, *draw])
 
 
-def test_where_they_are_says_nothing(world: World, place: str, tmp_path: Path) -> None:
-    """PostgreSQL has all rows from one transaction, by their bytes; SQLite wrote all anew, in a random order."""
-    store, bodies = store_in(place, world.task), world.junk(200)
-    shuffler = _sealed(world, store, bodies, tmp_path / "batches")
-    draw = _draw(world)
-    shuffler.mix(1, 1, [record(body) for body in draw])
-    if "://" in place:
-        psycopg = pytest.importorskip("psycopg")
-        with psycopg.connect(place) as database:
-            database.execute(f"SET search_path = shoal_{world.task.id[:56]}")
-            rows = database.execute("SELECT xmin::text, body FROM report_1_2 ORDER BY ctid").fetchall()
-        assert len({mark for mark, _ in rows}) == 1 and [body for _, body in rows] == _stored(store)
-    else:
-        store.close(0.0)  # which tidies
-        data = Path(place).read_bytes()
-        marks = sorted((data.index(body), body in set(draw)) for body in _stored(store))
-        changes = sum(one != other for (_, one), (_, other) in pairwise(marks))
-        share = len(draw) / len(marks)
-        assert changes > share * (1 - share) * len(marks)  # in one piece they would change twice
-    shuffler.shut()
-
-
-def test_the_analyst_subtracts_the_mean_of_all(tmp_path: Path) -> None:
-    world = make_helped_world(tmp_path / "world", helpers=2, minimum=100)
-    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
-    bodies = world.bundles(np.repeat([0, 1, 2], [60, 40, 20]))
-    shuffler = _sealed(world, store, bodies, tmp_path / "batches")
-    for helper in (0, 1):
-        shuffler.mix(1, helper, [record(body) for body in _draw(world)])
-    shuffler.release(1)
-    analyst = Analyst(tmp_path / "work", world.task)
-    (tmp_path / "work/batches/1.batch").write_bytes(shuffler.batch_path(1).read_bytes())
-    (tmp_path / "work/batches/1.manifest").write_bytes(shuffler.released(1)[0])
-    shuffler.shut()
-    assert analyst.count(1, world.analyst_key, 1).valid == 120
-    result = analyst.result(1)
-    assert np.all(np.abs(result.estimate.frequencies * 120 - [60, 40, 20]) <= 3 * 27)
-    assert result.epsilon <= 1
-    assert "of itself and 2 helpers, of whom one at least has drawn them once and forgotten how many" in result.holds
-    assert "what remains is nothing" in result.holds
-    alone = replace(result, task=make_helped_world(tmp_path / "alone", parties=1).task)
-    assert "those of the helper, who has drawn them once" in alone.holds
+def test_the_guarantee_names_who_adds(world: World, tmp_path: Path) -> None:
+    several = world.task.kind.conditions(world.task)
+    assert "of itself and 2 helpers, of whom one at least has drawn them once and forgotten how many" in several
+    alone = make_helped_world(tmp_path / "alone", parties=1).task
+    assert "those of the helper, who has drawn them once" in alone.kind.conditions(alone)
 
 
 def test_a_proof_is_for_one_helper_task_round_and_body(world: World, tmp_path: Path) -> None:
@@ -236,17 +180,16 @@ def test_a_store_of_an_earlier_version_gets_the_column(place: str, tmp_path: Pat
     again.shut()
 
 
-def test_a_sealed_round_that_lost_a_message_takes_no_dummies(world: World, tmp_path: Path) -> None:
+def test_a_sealed_round_that_lost_a_message_takes_no_dummies(world: World, live: Lives) -> None:
     """Counted again with them, the round would look whole."""
-    store = SqliteStore(tmp_path / "shuffler.db", world.task, now=0.0)
-    shuffler = _sealed(world, store, world.bundles([0] * 9), tmp_path / "batches")
-    with store._transaction() as database:
+    life = live(world)
+    _sealed(life, [0] * 9)
+    with life.store._transaction() as database:
         database.execute("DELETE FROM report WHERE digest = (SELECT min(digest) FROM report)")
-    before = _stored(store)
+    before = life.stored()
     with pytest.raises(DamagedError, match=r"has \d+ of \d+ messages"):
-        shuffler.mix(1, 0, [record(body) for body in _draw(world)])
-    assert _stored(store) == before and shuffler.trouble
-    store.shut()
+        life.mix(1, 0, _draw(world))
+    assert life.stored() == before and life.shuffler.trouble
 
 
 @dataclass
@@ -311,10 +254,9 @@ def test_what_is_sent_is_on_the_disk_before_and_deleted_after(
     assert isinstance(mechanism, Dummies)
     for number, asked in enumerate(door.posts, start=1):
         assert proven(asked.headers["authorization"], world.task, number) is not None
-        parts = [asked.body[at : at + 64] for at in range(0, len(asked.body), 64)]
+        parts = world.cut(asked.body)
         assert parts == sorted(set(parts))
-        plain = opened(world.analyst_key, information(world.task, number), parts)
-        said = Counter(int(mechanism.from_bytes(each[2:3])[0]) for each in plain if each is not None)
+        said = Counter(world.values(parts, number))
         assert sum(said.values()) == len(parts) and max(said.values()) <= 2 * mechanism.limit
 
 
@@ -387,11 +329,7 @@ def test_draws_differ_and_nothing_of_them_is_kept(
     assert not left.exists() and not caplog.records
     assert {path.name for path in (tmp_path / "state").iterdir()} == {"dummies.json", "lock"}
     bodies = [asked.body for asked in door.posts]
-    assert not any(set(_cut(one)) & set(_cut(other)) for one, other in combinations(bodies, 2))
-
-
-def _cut(body: bytes) -> list[bytes]:
-    return [body[at : at + 64] for at in range(0, len(body), 64)]
+    assert not any(set(world.cut(one)) & set(world.cut(other)) for one, other in combinations(bodies, 2))
 
 
 @pytest.mark.slow
@@ -423,8 +361,7 @@ def test_a_real_shuffler_waits_for_them_and_says_so(place: str, tmp_path: Path) 
     assert not puller.trouble
     records = records_of(puller.pulled[1])
     assert set(bodies) < set(records) and len(set(records)) == len(records)
-    plain = opened(world.analyst_key, information(world.task, 1), [each for each in records if each not in bodies])
-    said = Counter(int(mechanism.from_bytes(each[2:3])[0]) for each in plain if each is not None)
+    said = Counter(world.values(each for each in records if each not in bodies))
     assert sum(said.values()) == len(records) - len(bodies)
     for category in range(3):  # three draws of mean 27 and standard deviation 2.8: others are 1e-8
         assert abs(said[category] - 81) < 40
@@ -451,9 +388,3 @@ def _check_refusals(world: World, connection: Connection) -> None:
     assert sent(long, proof_of(key, task, 1, long)) == 413
     assert sent(body, proof_of(key, task, 1, body), path.replace(task.id, "0" * 64)) == 404
     assert sent(body, proof_of(key, task, 9, body), path.replace("rounds/1", "rounds/9")) == 409
-
-
-def test_the_points_are_named() -> None:
-    assert {"helper drawn", "helper kept", "helper mixed", "mix committed", "helper acknowledged"} < set(
-        failpoint.POINTS
-    )

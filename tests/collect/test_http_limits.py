@@ -1,4 +1,4 @@
-"""Requests are short in all their parts and come in time, whatever is sent."""
+"""Requests are short in all their parts and come in time, whatever is sent: to the shuffler itself, and to nginx."""
 
 import asyncio
 import os
@@ -14,8 +14,10 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from shoal.collect import listener
-from shoal.collect.listener import BoundedProtocol
-from tests.collect.running import PATIENCE, Running, post
+from shoal.collect.listener import Listener
+from shoal.collect.log import Log
+from tests.collect.nginx import Proxied, server
+from tests.collect.running import PATIENCE, Line, Running, post
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import representative
 
@@ -35,6 +37,14 @@ def shuffler(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
+@pytest.fixture(scope="module")
+def proxied(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    if server() is None:
+        pytest.skip("nginx is not installed")
+    with Proxied(world, tmp_path_factory.mktemp("nginx"), relays=["relay"]) as running:
+        yield running
+
+
 def _resident(running: Running) -> float:
     """Return how many MB of memory the process has."""
     assert running.process is not None
@@ -42,72 +52,66 @@ def _resident(running: Running) -> float:
     return pages * os.sysconf("SC_PAGESIZE") / 1e6
 
 
-def _endless(world: World) -> dict[str, tuple[str, bytes]]:
-    """Return how requests begin that never end, and how they go on."""
-    path = f"/v1/tasks/{world.task.id}/rounds/1/reports"
-    relay = "Authorization: Bearer relay\r\n"
-    report = "40\r\n" + "x" * 64 + "\r\n"
-    return {
-        "trailers": (f"POST {path} HTTP/1.1\r\n{CHUNKED}\r\n{report}0\r\n", FIELDS),
-        "trailers of a relay": (f"POST {path} HTTP/1.1\r\n{CHUNKED}{relay}\r\n{report}0\r\n", FIELDS),
-        "trailers to nowhere": (f"POST /nothing HTTP/1.1\r\n{CHUNKED}\r\n0\r\n", FIELDS),
-        "a trailer's value": (f"POST /nothing HTTP/1.1\r\n{CHUNKED}\r\n0\r\na: ", b"x" * 60_000),
-        "a chunk's extension": (f"POST {path} HTTP/1.1\r\n{CHUNKED}{relay}\r\n5;", b"x" * 60_000),
-        "small chunks with extensions": (
-            f"POST {path} HTTP/1.1\r\n{CHUNKED}{relay}\r\n",
-            (b"1;" + b"x" * 2000 + b"\r\nx\r\n") * 20,
-        ),
-        "fields": ("GET /healthz HTTP/1.1\r\n", FIELDS),
-        "a field's value": ("GET /healthz HTTP/1.1\r\na: ", b"x" * 60_000),
-        "a path": ("GET /", b"x" * 60_000),
-        "a body": (f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", b"x" * 60_000),
-        "a body to nowhere": ("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", b"x" * 60_000),
-        "requests ahead": ("", b"GET /healthz HTTP/1.1\r\n\r\n" * 8000),
-        "blank lines": ("GET /healthz HTTP/1.1\r\n\r\n", b"\r\n" * 30_000),
-    }
+ENDLESS = {
+    "trailers of a relay": (f"POST REPORTS HTTP/1.1\r\n{CHUNKED}RELAY\r\n40\r\n{'x' * 64}\r\n0\r\n", FIELDS),
+    "a trailer's value": (f"POST /nothing HTTP/1.1\r\n{CHUNKED}\r\n0\r\na: ", b"x" * 60_000),
+    "a chunk's extension": (f"POST REPORTS HTTP/1.1\r\n{CHUNKED}RELAY\r\n5;", b"x" * 60_000),
+    "small chunks with extensions": (
+        f"POST REPORTS HTTP/1.1\r\n{CHUNKED}RELAY\r\n",
+        (b"1;" + b"x" * 2000 + b"\r\nx\r\n") * 20,
+    ),
+    "fields": ("GET /healthz HTTP/1.1\r\n", FIELDS),
+    "a field's value": ("GET /healthz HTTP/1.1\r\na: ", b"x" * 60_000),
+    "a body": ("POST REPORTS HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", b"x" * 60_000),
+    "requests ahead": ("", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" * 8000),
+    "blank lines": ("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", b"\r\n" * 30_000),
+}
+"""How requests begin that never end, and how they go on."""
+
+
+def _opened(running: Running, first: bytes) -> socket.socket:
+    line = running.line()._socket
+    line.sendall(first)
+    line.settimeout(0.2)
+    return line
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", range(13))
-def test_memory_does_not_grow(world: World, shuffler: Running, place: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "front"),
+    [*product(ENDLESS, ["shuffler"]), *product(["small chunks with extensions", "fields", "a body"], ["proxied"])],
+)
+def test_memory_does_not_grow(world: World, request: pytest.FixtureRequest, kind: str, front: str) -> None:
     """Whatever is sent without end, on four connections; each is cut off within seconds."""
-    kinds = _endless(world)
-    assert len(kinds) == 13
-    kind, (first, rest) = list(kinds.items())[place]
-    before = peak = _resident(shuffler)
+    running: Running = request.getfixturevalue(front)
+    first, rest = ENDLESS[kind]
+    first = first.replace("REPORTS", f"/v1/tasks/{world.task.id}/rounds/1/reports")
+    first = first.replace("RELAY", "Authorization: Bearer relay\r\n")
+    before = peak = _resident(running)
     end = time.monotonic() + PATIENCE
-    lines = [socket.create_connection(("127.0.0.1", shuffler.port), timeout=60) for _ in range(4)]
-    for line in lines:
-        line.sendall(first.encode())
-        line.settimeout(0.2)
+    lines = [_opened(running, first.encode()) for _ in range(4)]
     while lines and time.monotonic() < end:
         for line in list(lines):
             with suppress(TimeoutError):
                 try:
                     line.sendall(rest)
-                except ConnectionError:
+                except OSError:
                     lines.remove(line)
                     line.close()
-        peak = max(peak, _resident(shuffler))
-    held = len(lines)
-    for line in lines:
-        line.close()
-    assert peak - before < 20, kind
-    assert held == 0, kind
-    assert shuffler.round() == 1
+        peak = max(peak, _resident(running))
+    assert not lines
+    assert peak - before < 20
+    assert running.round() == 1
 
 
 @pytest.mark.slow
 def test_heads_have_a_length(shuffler: Running) -> None:
-    """A head of 8 kB and 64 fields passes; a longer one does not, also where it comes in one piece."""
+    """A head of 8 kB passes; a longer one does not, also where it comes in one piece."""
     start = b"GET /healthz HTTP/1.1\r\n"
     room = (1 << 13) - len(start) - len(b"a: \r\n\r\n")
     for head, status in (
         (b"a: " + b"x" * room + b"\r\n", 200),
         (b"a: " + b"x" * (room + 1) + b"\r\n", 431),
-        (b"a: " + b"x" * 70_000 + b"\r\n", 431),
-        (b"a: b\r\n" * 64, 200),
-        (b"a: b\r\n" * 65, 431),
         (b"a:\r\n" * 20_000, 431),
     ):
         with shuffler.line() as line:
@@ -166,45 +170,99 @@ async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "begun",
+    ("begun", "more"),
     [
-        b"",
-        b"GET / HTTP/1.1\r\nHost:",
-        b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /",
-        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx",
+        (b"", b""),
+        (b"GET / HTTP/1.1\r\nHost:", b""),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\r\n"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n", b"x"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n", b"abcd"),
     ],
 )
-def test_a_request_that_never_ends_is_not_waited_for(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither on a new connection nor after a request that was answered."""
+def test_a_request_that_never_ends_is_not_waited_for(
+    begun: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither on a new connection nor after an answer; and what follows an answer does not keep the connection."""
     monkeypatch.setattr(listener, "_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "_LINGER", 0.2)
+    assert asyncio.run(_closed(begun, more)).count(b"200 OK") == begun.count(b"\r\n\r\n")
 
-    assert asyncio.run(_closed(begun)).count(b"200 OK") == begun.count(b"\r\n\r\n")
+
+async def _closed(begun: bytes, more: bytes) -> bytes:
+    """Return all that comes back until the connection is closed; more is sent after the first answer."""
+    config = uvicorn.Config(_hello, lifespan="off", log_level="critical")
+    config.load()
+    listening = socket.create_server(("127.0.0.1", 0))
+    door = Listener(config, listening, 10, Log(), tls=None)
+    door.start()
+    reader, writer = await asyncio.open_connection(*listening.getsockname())
+    writer.write(begun)
+    found = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30) if more else b""
+    writer.write(more)
+    with suppress(ConnectionResetError):
+        found += await asyncio.wait_for(reader.read(), 30)
+    writer.close()
+    await door.stop(1)
+    return found
+
+
+SMUGGLED = b"GET /v1/tasks/smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "begun, more", [(b"GET / HTTP/1.1\r\n", b"\r\n"), (b"POST / HTTP/1.1\r\nContent-Length: 4\r\n", b"abcd")]
+    "head",
+    [
+        f"Content-Length: 6\r\n{CHUNKED}",
+        f"{CHUNKED}Content-Length: 6\r\n",
+        "Host: a\r\nContent-Length: 0\r\nContent-Length: 5\r\n",
+        "Host: a\r\nTransfer-Encoding: xchunked\r\n",
+        "Host: a\r\nTransfer-Encoding : chunked\r\n",
+        "Host: a\r\nContent-Length: +5\r\n",
+        "Host: a\nb: c\r\n d\r\nContent-Length: x\r\n",
+        "Host: a\r\n\x00: b\r\n",
+    ],
 )
-def test_what_follows_an_answer_does_not_keep_the_connection(
-    begun: bytes, more: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither blank lines nor the body of a request that was answered before it came."""
-    monkeypatch.setattr(listener, "_SECONDS", 0.2)
-    assert asyncio.run(_closed(begun + b"\r\n", more)).count(b"200 OK") == 1
+def test_nothing_is_smuggled_through_the_proxy(proxied: Running, head: str) -> None:
+    """A request of which two parsers could think differently is refused, and the connection is closed."""
+    with proxied.line() as line:
+        line.send(b"POST / HTTP/1.1\r\n" + head.encode() + b"\r\n0\r\n\r\n" + SMUGGLED)
+        assert line.answer().status in (400, 501)
+        with pytest.raises((OSError, ConnectionResetError)):
+            line.answer()
 
 
-async def _closed(begun: bytes, more: bytes = b"") -> bytes:
-    """Return all that comes back until the connection is closed; more is sent after the first of it."""
-    config = uvicorn.Config(_hello, http=BoundedProtocol, lifespan="off", log_level="critical")
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        serving = asyncio.create_task(server.serve([listening]))
-        reader, writer = await asyncio.open_connection(*listening.getsockname())
-        writer.write(begun)
-        found = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30) if more else b""
-        writer.write(more)
-        found += await asyncio.wait_for(reader.read(), 30)
-        writer.close()
-        server.should_exit = True
-        await serving
-    return found
+@pytest.mark.slow
+def test_the_shuffler_does_not_hear_of_slow_clients_behind_the_proxy(world: World, proxied: Running) -> None:
+    """A body that never comes whole, and silent connections: nginx waits for them alone, and others are served."""
+    assert proxied.process is not None
+    files = len(os.listdir(f"/proc/{proxied.process.pid}/fd"))
+    slow = [proxied.line() for _ in range(40)]
+    for line in slow:
+        line.send(post(world.task, 1, world.junk(1)[0])[:-1])
+    silent = [Line(proxied.proxy_port) for _ in range(500)]  # type: ignore[attr-defined]
+    begun = time.monotonic()
+    body = world.junk(1)[0]
+    assert [proxied.upload(1, body).status for _ in range(3)] == [201, 201, 201]
+    assert len(os.listdir(f"/proc/{proxied.process.pid}/fd")) <= files + 4
+    for line in (*slow, silent[-1]):
+        with pytest.raises(OSError):
+            line.answer()
+        line.close()
+    assert time.monotonic() - begun < 60
+    for line in silent:
+        line.close()
+
+
+@pytest.mark.slow
+def test_the_proxy_limits_an_address_and_no_other(world: World, proxied: Running) -> None:
+    """Of many requests in a moment some are told when to come again; somebody from elsewhere is served."""
+    path = f"GET /v1/tasks/{world.task.id}/round HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+    with proxied.line("127.0.0.3") as greedy, proxied.line("127.0.0.2") as other:
+        answers = [greedy.ask(path) for _ in range(300)]
+        refused = [answer for answer in answers if answer.status == 429]
+        assert len(answers) - len(refused) >= 100 and refused
+        assert {answer.headers["retry-after"] for answer in refused} == {"10"}
+        assert other.ask(path).status == 200
+        assert other.ask(post(world.task, 1, b"x" * (1 << 21))).status == 413

@@ -17,8 +17,6 @@ from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.kinds.heavy_hitter_rounds import CandidateCounts, Candidates, HeavyHitterRounds, PrefixList
 from shoal.collect.prefix_lists import PrefixLists, PrefixSender
-from shoal.collect.result import Result
-from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.task import Task
 from shoal.errors import (
@@ -168,53 +166,6 @@ def _report(world: World, listed: PrefixList, word: str) -> bytes:
     category = listed.category_of(HeavyHitterRounds.of(world.task).number_of(word))
     plain = plaintexts(world.task, listed.mechanism.randomize([category]), listed.mechanism)
     return b"".join(sorted(seal(world.task, listed.round, each) for each in plain))
-
-
-@pytest.mark.slow
-def test_a_hunt_round_by_round(world: World, place: str, tmp_path: Path) -> None:
-    """On both stores: lists are kept once, results name prefixes, and the ledger is charged for every round."""
-    store, now = store_in(place, world.task), [0.0]
-    now[0] = store.time()
-    shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: now[0])
-    analyst = Analyst(tmp_path / "work", world.task)
-    lists, ledger = PrefixLists(tmp_path / "work", world.task), shoal.Ledger(tmp_path / "ledger.json")
-    for number in (1, 2):
-        result: Result | None = analyst.result(number - 1) if number > 1 else None
-        listed = lists.next(analyst.counted(), result, _key(world), ledger)
-        assert listed == lists.next(analyst.counted(), result, _key(world), ledger) and len(ledger) == number
-        with pytest.raises(TryAgainError, match=f"round {number} has no list"):
-            shuffler.list_of(number)
-        for _ in range(2):
-            shuffler.publish_list(number, listed.data)
-        other = PrefixList.signed(
-            world.task, number, (0,) if number == 1 else (ord("z"),), lists.of_round(1) if number > 1 else None,
-            _key(world),
-        )  # fmt: skip
-        if other.data != listed.data:
-            with pytest.raises(CollectError, match="it takes no other list"):
-                shuffler.publish_list(number, other.data)
-        assert shuffler.list_of(number).data == listed.data
-        shuffler.accept(number, [record(_report(world, listed, word)) for word in WORDS])
-        now[0] += HOUR
-        shuffler.tick()
-        base = tmp_path / "work" / "batches"
-        (base / f"{number}.batch").write_bytes(shuffler.batch_path(number).read_bytes())
-        (base / f"{number}.manifest").write_bytes(shuffler.released(number)[0])
-        tally = analyst.count(number, world.analyst_key, 1)
-        assert (tally.valid, tally.received) == (len(WORDS), len(WORDS))
-    shuffler.shut()
-    result = analyst.result(2)
-    assert result.labels is not None and result.labels[0] == "none of these"
-    found = dict(zip(result.labels, (len(WORDS) * result.estimate.frequencies).tolist(), strict=True))
-    for word, count in (("go", 25), ("gi", 15), ("up", 12), ("none of these", 1)):
-        assert abs(found[word] - count) < 8
-    assert "x!" not in found and result.rounds == 2
-    assert result.composed_epsilon is None or result.composed_epsilon > result.epsilon
-    with pytest.raises(CollectError, match="the hunt is over"):
-        lists.next(analyst.counted(), result, _key(world), ledger)
-    with pytest.raises(WrongKeyError):
-        lists.next([1], None, world.shuffler_key, ledger)
-    assert [entry.label for entry in ledger] == [f"hunt {world.task.id[:16]}, round {number}" for number in (1, 2)]
 
 
 def test_a_budget_is_kept_before_a_list_is_signed(world: World, tmp_path: Path) -> None:
@@ -386,7 +337,12 @@ def test_a_real_shuffler_and_a_small_population(place: str, tmp_path: Path) -> N
                 forged = listed.data.replace(b'"signature":"', b'"signature":"00')
                 assert private.request("POST", f"{root}/{number}/list", forged).status == 400
                 for _ in range(2):
+                    assert lists.next(analyst.counted(), result, _key(world), ledger) == listed
                     lists.publish(private, listed)
+                if number == 2:
+                    other = PrefixList.signed(world.task, 2, (ord("z"),), lists.of_round(1), _key(world))
+                    with pytest.raises(CollectError, match="it takes no other list"):
+                        lists.publish(private, other)
                 assert connection.request("POST", f"{root}/{number}/list", listed.data).status == 405
                 for sender, word in zip(senders, WORDS, strict=True):
                     until(lambda: _sent(sender, word, number), "a report", 60)  # noqa: B023
@@ -396,6 +352,11 @@ def test_a_real_shuffler_and_a_small_population(place: str, tmp_path: Path) -> N
             with pytest.raises(CollectError, match=r"takes no other list|the hunt is over|another task or round"):
                 lists.publish(private, replace(listed, round=1))
         running.stop()
+    with pytest.raises(CollectError, match="the hunt is over"):
+        lists.next(analyst.counted(), analyst.result(2), _key(world), ledger)
+    with pytest.raises(WrongKeyError):
+        lists.next([1], None, world.shuffler_key, ledger)
+    assert [entry.label for entry in ledger] == [f"hunt {world.task.id[:16]}, round {number}" for number in (1, 2)]
     found = analyst.result(2)
     counts = found.tally.counts.reports * found.estimate.frequencies
     assert found.labels is not None

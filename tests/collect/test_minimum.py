@@ -12,6 +12,7 @@ from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.round_state import State, record
 from shoal.collect.shuffler import Shuffler
 from shoal.errors import CollectError, DamagedError, ShoalError
+from tests.collect.life import Lives
 from tests.collect.running import Running, store_in, until
 from tests.collect.world import World, make_exact_world
 
@@ -38,45 +39,40 @@ def _refused(shuffler: Shuffler, folder: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_one_too_few_is_extended(place: str, tmp_path: Path) -> None:
+def test_one_too_few_is_extended(place: str, live: Lives, tmp_path: Path) -> None:
     """It is not sealed however often its time comes; the missing one seals it when the time comes next, not before."""
-    world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=MINIMUM)
-    folder = tmp_path / "batches"
-    now = time.time()
-    shuffler = Shuffler(world.task, store_in(place, world.task), folder, world.shuffler_key, clock=lambda: now)
-    twice = world.junk(MINIMUM - 1)
+    life = live(make_exact_world(tmp_path, round_seconds=HOUR, minimum=MINIMUM), place)
+    shuffler, folder = life.shuffler, life.folder
+    twice = life.world.junk(MINIMUM - 1)
     for _ in range(3):  # repetitions do not count
-        shuffler.accept(1, [record(body) for body in twice])
+        life.add(twice)
     closes = shuffler.current().closes
     for _ in range(3):
-        now = closes
+        life.now = closes
         shuffler.tick()
         assert shuffler.current().number == 1
         assert shuffler.current().closes == closes + HOUR
         assert shuffler.current().reports is None
         assert _refused(shuffler, folder)
         closes += HOUR
-    shuffler.accept(1, [record(body) for body in world.junk(1)])
-    for moment in (now, closes - 1, closes - 0.001):
-        now = moment
+    life.add(life.world.junk(1))
+    for moment in (life.now, closes - 1, closes - 0.001):
+        life.now = moment
         shuffler.tick()
         assert shuffler.current().number == 1
         assert _refused(shuffler, folder)
-    now = closes
+    life.now = closes
     shuffler.tick()
     assert shuffler.released(1)[1].reports == MINIMUM
-    shuffler.shut()
 
 
 @pytest.mark.slow
-def test_one_too_few_is_discarded(place: str, tmp_path: Path) -> None:
-    world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=MINIMUM, too_small="discard")
-    folder = tmp_path / "batches"
-    now = time.time()
-    shuffler = Shuffler(world.task, store_in(place, world.task), folder, world.shuffler_key, clock=lambda: now)
-    shuffler.accept(1, [record(body) for body in world.junk(MINIMUM - 1)])
+def test_one_too_few_is_discarded(place: str, live: Lives, tmp_path: Path) -> None:
+    life = live(make_exact_world(tmp_path, round_seconds=HOUR, minimum=MINIMUM, too_small="discard"), place)
+    shuffler, folder = life.shuffler, life.folder
+    life.add(life.world.junk(MINIMUM - 1))
     assert _refused(shuffler, folder)
-    now = shuffler.current().closes
+    life.now = shuffler.current().closes
     shuffler.tick()
     first = shuffler.rounds()[0]
     assert (first.state, first.discarded, first.reports, first.manifest) == (State.PURGED, True, None, None)
@@ -85,11 +81,10 @@ def test_one_too_few_is_discarded(place: str, tmp_path: Path) -> None:
             verb()
     assert not list(folder.iterdir())
     # The next one does not inherit what was thrown away.
-    shuffler.accept(2, [record(world.junk(1)[0])])
-    now = shuffler.current().closes
+    life.add(life.world.junk(1), 2)
+    life.now = shuffler.current().closes
     shuffler.tick()
     assert shuffler.rounds()[1].discarded
-    shuffler.shut()
 
 
 def _tamper(place: str, task_id: str, state: State, reports: int, manifest: bytes | None) -> None:

@@ -5,7 +5,6 @@ near enough at these numbers.
 """
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -18,29 +17,16 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm, rankdata
 
-from shoal.collect.batch import BatchFile
 from shoal.collect.round_state import record
-from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.shuffling import shuffled_records
-from tests.collect.people import records_of
-from tests.collect.running import store_in
+from tests.collect.life import Life, Lives
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import amount
 
 ALARM = 1e-8
 HOUR = 3600
 CELLS = list(permutations(range(4)))
-
-
-class Clock:
-    """A clock that is set forward."""
-
-    def __init__(self) -> None:
-        self.now = time.time()
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def _unshuffled(
@@ -54,17 +40,13 @@ def _rounds(
     world: World, place: str, folder: Path, arrivals: Iterator[list[bytes]]
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
     """Yield the reports of each round as they came, one after the other, and as they were released."""
-    clock = Clock()
-    shuffler = Shuffler(world.task, store_in(place, world.task), folder, world.shuffler_key, clock=clock)
+    life = Life(world, place, folder)
     for number, bodies in enumerate(arrivals, 1):
         for body in bodies:
-            shuffler.accept(number, [record(body)])
-        clock.now += 2 * HOUR
-        shuffler.close()
-        shuffler.release(number)
-        _, manifest = shuffler.released(number)
-        yield bodies, records_of(BatchFile.checked(shuffler.batch_path(number), world.task, manifest))
-    shuffler.shut()
+            life.add([body], number)
+        life.seal()
+        yield bodies, life.released(number)
+    life.stop()
 
 
 def _places(order: Sequence[bytes], among: Sequence[bytes]) -> tuple[int, ...]:
@@ -91,21 +73,14 @@ def _correlated(places: Sequence[int]) -> bool:
 
 
 @pytest.mark.slow
-def test_rank_correlation_of_arrival_and_release(place: str, tmp_path: Path) -> None:
+def test_rank_correlation_of_arrival_and_release(place: str, live: Lives, tmp_path: Path) -> None:
     """Among thousands of reports, neither arrival nor what the store goes by tells the place in the release."""
-    world = make_exact_world(tmp_path, round_seconds=HOUR)
-    bodies = world.junk(4000)
-    now = time.time() + 2 * HOUR
-    shuffler = Shuffler(
-        world.task, store_in(place, world.task), tmp_path / "batches", world.shuffler_key, clock=lambda: now
-    )
+    life = live(make_exact_world(tmp_path, round_seconds=HOUR), place)
+    bodies = life.world.junk(4000)
     for start in range(0, 4000, 10):
-        shuffler.accept(1, [record(body) for body in bodies[start : start + 10]])
-    shuffler.close()
-    shuffler.release(1)
-    batch = BatchFile.checked(shuffler.batch_path(1), world.task, shuffler.released(1)[1])
-    shuffler.shut()
-    released = records_of(batch)
+        life.add(bodies[start : start + 10])
+    life.seal()
+    released = life.released()
     for order in (bodies, _by_digest(bodies), sorted(bodies)):
         places = _places(order, released)
         assert sorted(places) == list(range(4000))

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import json
 import random
 import threading
 import time
@@ -188,23 +187,6 @@ def test_bulks_have_a_room_of_their_own(world: World, tmp_path: Path) -> None:
             line.close()
         few = b"".join(world.junk(10))
         until(lambda: shuffler.upload(1, few, {"Authorization": "Bearer relay"}).status == 201, "room for another")
-
-
-def test_a_bulk_for_a_round_that_is_over_says_what_was_stored(world: World, tmp_path: Path) -> None:
-    front, _ = made(world, tmp_path, Clock(), tokens(relays="relay"))
-    with front:
-        front.service._current = None
-        accepted: list[int] = []
-
-        def closing(number: int, records: Sequence[Record]) -> None:
-            if accepted:
-                raise RoundClosedError("round 1 is not open")
-            accepted.append(len(records))
-
-        assert front.service._writer is not None
-        front.service._writer._accept = closing
-        answer = front.public("POST", reports(world), b"".join(world.junk(500)), "relay")
-        assert answer.status == 409 and json.loads(answer.body)["stored"] == accepted[0] < 500
 
 
 def test_reports_for_wrong_rounds_share_a_look_up(

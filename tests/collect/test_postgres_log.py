@@ -14,7 +14,7 @@ from shoal.collect.round_state import Record, RoundClosedError, record
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.postgres import PostgresStore
-from tests.collect.asgi import Clock, Front, reports, root, tokens
+from tests.collect.asgi import Clock, Front, root, tokens
 from tests.collect.database import Cluster
 from tests.collect.world import World, make_exact_world
 
@@ -95,24 +95,6 @@ def test_no_request_leaves_a_line(front: Front, world: World, cluster: Cluster) 
     assert log.lines() == []
 
 
-def test_reports_for_rounds_that_are_gone_at_the_same_time_as_good_ones(
-    front: Front, world: World, cluster: Cluster
-) -> None:
-    log = _Log(cluster)
-
-    async def all_at_once() -> list[int]:
-        import asyncio
-
-        asked = [
-            front.asked("POST", reports(world, number), random.randbytes(world.task.ciphertext_bytes), "anna")
-            for number in (1, 2, 3, 4, 99) * 40
-        ]
-        return [answer.status for answer in await asyncio.gather(*asked)]
-
-    assert set(front.run(all_at_once())) == {201, 409}
-    assert log.lines() == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("too_small", ["extend", "discard"])
 def test_a_report_that_waits_while_its_round_ends(
@@ -187,11 +169,3 @@ def test_the_same_reports_and_tokens_from_all_sides_while_rounds_end(cluster: Cl
     keeper.shut()
     assert all(taken)
     assert log.lines() == []
-
-
-def test_a_timeout_of_the_user_does_not_cut_statements_off(cluster: Cluster, world: World) -> None:
-    url = f"{cluster.url}{'&' if '?' in cluster.url else '?'}options=-c%20statement_timeout%3D5s"
-    store = PostgresStore(url, world.task, now=0)
-    with store._transaction() as database:
-        assert database.execute("SHOW statement_timeout").fetchone() == ("0",)
-    store.shut()

@@ -1,6 +1,5 @@
 """Two who release at once, one body that is sent a thousand times, the report that comes as the round closes."""
 
-import json
 import subprocess
 import sys
 import threading
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from shoal.collect import failpoint
-from shoal.collect.batch import BatchFile
 from shoal.collect.keys import shuffler_key
 from shoal.collect.round_state import RoundClosedError, State, record
 from shoal.collect.shuffler import Shuffler
@@ -19,70 +17,29 @@ from shoal.collect.stores import sqlite
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError
+from tests.collect.life import Lives, released
 from tests.collect.people import Puller, records_of
 from tests.collect.running import PATIENCE, Running, batches_in, post, store_in, until
-from tests.collect.world import World, make_exact_world
+from tests.collect.world import make_exact_world
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUR = 3600
 
 
-def _shuffler(world: World, place: str, folder: Path, *, later: float = 0.0) -> Shuffler:
-    return Shuffler(
-        world.task, store_in(place, world.task), folder, world.shuffler_key, clock=lambda: time.time() + later
-    )
-
-
-def _sealed(world: World, place: str, folder: Path, bodies: list[bytes]) -> Shuffler:
-    """Return a shuffler whose first round is over, and not released."""
-    shuffler = _shuffler(world, place, folder, later=2 * HOUR)
-    shuffler.accept(1, [record(body) for body in bodies])
-    ended = shuffler.close()
-    assert ended is not None and ended.state == State.SEALED
-    return shuffler
-
-
 def _check_released_once(shuffler: Shuffler, bodies: list[bytes], folder: Path) -> None:
-    _, manifest = shuffler.released(1)
-    batch = BatchFile.checked(shuffler.batch_path(1), shuffler.task, manifest)
-    assert sorted(records_of(batch)) == sorted(bodies)
+    assert sorted(released(shuffler)) == sorted(bodies)
     assert batches_in(folder) == [shuffler.batch_path(1)]
     with pytest.raises(CollectError, match="only a sealed round"):
         shuffler.release(1)
 
 
-def test_four_threads_release_at_once(place: str, tmp_path: Path) -> None:
-    """All have written a batch, in another order each, before any is placed; one is, and its manifest with it."""
-    world = make_exact_world(tmp_path, round_seconds=HOUR)
-    folder, bodies = tmp_path / "batches", world.junk(200)
-    meeting = threading.Barrier(4, timeout=60)
-    placed: list[int] = []
-
-    def watcher(point: str) -> None:
-        if point == "batch written":
-            meeting.wait()
-        if point == "renamed":
-            placed.append(threading.get_ident())
-
-    shuffler = _sealed(world, place, folder, bodies)
-    failpoint.watch(watcher)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            for attempt in [pool.submit(shuffler.release, 1) for _ in range(4)]:
-                attempt.result()
-    finally:
-        failpoint.watch(None)
-    assert len(placed) == 1
-    _check_released_once(shuffler, bodies, folder)
-    shuffler.shut()
-
-
 @pytest.mark.slow
-def test_two_processes_release_at_once(place: str, tmp_path: Path) -> None:
-    """The same, with processes that know of each other by the store alone."""
+def test_two_processes_release_at_once(place: str, live: Lives, tmp_path: Path) -> None:
+    """Both have written a batch, in another order each, and know of each other by the store alone: one is placed."""
     world = make_exact_world(tmp_path, round_seconds=HOUR)
-    folder, bodies = tmp_path / "batches", world.junk(200)
-    shuffler = _sealed(world, place, folder, bodies)
+    folder, bodies, life = tmp_path / "batches", world.junk(200), live(world, place)
+    life.add(bodies)
+    life.seal()
     arguments = [world.task_path, world.shuffler["private_key"], place, folder, tmp_path]
     command = [sys.executable, "-m", "tests.collect.test_races", *map(str, arguments)]
     releasers = [subprocess.Popen([*command, str(one)], cwd=ROOT) for one in range(2)]
@@ -95,8 +52,7 @@ def test_two_processes_release_at_once(place: str, tmp_path: Path) -> None:
             releaser.kill()
             releaser.wait()
     assert len(list(tmp_path.glob("placed-*"))) == 1
-    _check_released_once(shuffler, bodies, folder)
-    shuffler.shut()
+    _check_released_once(life.shuffler, bodies, folder)
 
 
 def _release(*arguments: str) -> None:
@@ -142,40 +98,10 @@ def test_one_body_a_thousand_times_at_once(place: str, tmp_path: Path) -> None:
         puller.stop()
         shuffler.stop()
     assert not puller.trouble
-    released = {number: records_of(batch) for number, batch in puller.pulled.items()}
-    assert [body in others for body in released[1]].count(True) == 1
-    assert sorted(body for body in released[1] if body not in others) == sorted([mine, fillers[0]])
-    assert sorted(released[2]) == sorted(fillers[1:])
-
-
-@pytest.mark.slow
-def test_delivered_and_acknowledged_twice(tmp_path: Path) -> None:
-    """A batch is the same bytes each time; once it is purged it can't be had, and its acknowledgement still holds."""
-    world = make_exact_world(tmp_path, round_seconds=1, minimum=50)
-    sent = world.junk(50)
-    root = f"/v1/tasks/{world.task.id}/rounds/1"
-    shuffler = Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", relays=["relay"])
-    with shuffler, shuffler.analyst() as connection:
-        assert shuffler.upload(1, b"".join(sent), {"Authorization": "Bearer relay"}).status == 201
-        until(lambda: shuffler.rounds().get(1, {}).get("state") == "ready", "a release")
-        first, second = (connection.request("GET", f"{root}/batch") for _ in range(2))
-        assert first.status == second.status == 200
-        assert first.body == second.body
-        sha256 = json.loads(connection.request("GET", f"{root}/manifest").body)["sha256"]
-        wrong = ("0" * 64, sha256.upper(), sha256[:-1], sha256 + "0", "")
-        for other in wrong:
-            assert connection.request("POST", f"{root}/ack", other.encode()).status in (400, 409), other
-        assert shuffler.rounds()[1]["state"] == "ready"
-        for _ in range(3):
-            assert connection.request("POST", f"{root}/ack", sha256.encode()).status == 204
-        until(lambda: shuffler.rounds()[1]["state"] == "purged", "a purge")
-        assert connection.request("POST", f"{root}/ack", sha256.encode()).status == 204
-        assert connection.request("POST", f"{root}/ack", b"0" * 64).status == 409
-        # The batch goes after the database says that the round is purged.
-        until(lambda: connection.request("GET", f"{root}/batch").status == 409, "the end of the batch")
-        assert shuffler.rounds()[1] == {"round": 1, "state": "purged", "reports": 50, "discarded": False}
-        shuffler.stop()
-    assert not batches_in(tmp_path / "batches")
+    rounds = {number: records_of(batch) for number, batch in puller.pulled.items()}
+    assert [body in others for body in rounds[1]].count(True) == 1
+    assert sorted(body for body in rounds[1] if body not in others) == sorted([mine, fillers[0]])
+    assert sorted(rounds[2]) == sorted(fillers[1:])
 
 
 @pytest.mark.slow

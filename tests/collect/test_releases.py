@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from shoal.collect.batch import BatchFile
 from shoal.collect.envelope import information, opened
 from shoal.collect.keys import analyst_key, shuffler_key
 from shoal.collect.round_state import record
@@ -21,6 +20,7 @@ from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import DamagedError
 from shoal.mechanisms.randomized_response import RandomizedResponse
+from tests.collect.life import released
 from tests.collect.world import make_world
 
 _RELEASES = Path(__file__).parent / "releases"
@@ -57,9 +57,7 @@ def test_the_rounds_of_a_shuffler_go_on(release: Path) -> None:
     shuffler.tick()
     private = analyst_key(release / "analyst.key")
     for number, values in ((1, [0, 1, 1, 2, 3]), (2, [1, 3, 3]), (3, [0, 2])):
-        _, manifest = shuffler.released(number)
-        batch = BatchFile.checked(shuffler.batch_path(number), task, manifest)
-        plain = opened(private, information(task, number), batch.records(0, manifest.reports))
+        plain = opened(private, information(task, number), released(shuffler, number))
         found = [int(task.mechanism.from_bytes(one[2:3])[0]) for one in plain if one is not None]
         assert sorted(found) == values
     shuffler.shut()

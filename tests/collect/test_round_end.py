@@ -13,11 +13,10 @@ from shoal.collect.round_state import State, record
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store
-from shoal.collect.stores.postgres import PostgresStore
-from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import TryAgainError
 from tests.collect.asgi import Front, reports
 from tests.collect.database import Cluster
+from tests.collect.life import opened_store
 from tests.collect.model import watched
 from tests.collect.running import PATIENCE
 from tests.collect.world import World, make_dummies_world, make_exact_world, make_helped_world
@@ -27,12 +26,6 @@ psycopg = pytest.importorskip("psycopg")
 _END = 60.0
 
 
-def _store(place: str, world: World) -> Store:
-    if "://" in place:
-        return PostgresStore(place, world.task, now=0.0)
-    return SqliteStore(Path(place), world.task, now=0.0)
-
-
 def _add(store: Store, world: World, number: int, count: int = 2) -> None:
     store.add(number, [record(body) for body in world.junk(count)])
 
@@ -40,7 +33,7 @@ def _add(store: Store, world: World, number: int, count: int = 2) -> None:
 def test_reports_are_stored_while_dummies_are_drawn(place: str, tmp_path: Path) -> None:
     """The draw is over before the transaction begins, so that what comes meanwhile is in the same round."""
     world = make_dummies_world(tmp_path / "world")
-    store = _store(place, world)
+    store = opened_store(place, world)
     _add(store, world, 1)
     drawn: list[int] = []
 
@@ -59,7 +52,7 @@ def test_reports_are_stored_while_dummies_are_drawn(place: str, tmp_path: Path) 
 def test_of_two_draws_for_a_round_one_is_committed(place: str, tmp_path: Path) -> None:
     """Two processes have drawn; the second finds the round ended, and forgets its own."""
     world = make_dummies_world(tmp_path / "world")
-    stores = [_store(place, world) for _ in range(2)]
+    stores = [opened_store(place, world) for _ in range(2)]
     _add(stores[0], world, 1, 5)
     for store in stores:
         store.draw(_END)
@@ -67,8 +60,7 @@ def test_of_two_draws_for_a_round_one_is_committed(place: str, tmp_path: Path) -
     assert draws[0] and draws[1] and not draws[0] & draws[1]
     ended = [store.close(_END, draw=False) for store in stores]
     assert [one is not None for one in ended] == [True, False]
-    whole, length = b"".join(stores[1].bodies(1)), world.task.ciphertext_bytes
-    there = {whole[at : at + length] for at in range(0, len(whole), length)}
+    there = set(world.cut(b"".join(stores[1].bodies(1))))
     assert draws[0] < there and not draws[1] & there and len(there) == 5 + len(draws[0])
     stores[1].draw(_END)
     assert stores[1]._drawn == (0, [])
@@ -78,7 +70,7 @@ def test_of_two_draws_for_a_round_one_is_committed(place: str, tmp_path: Path) -
 
 def test_a_draw_waits_for_the_minimum_and_the_time(tmp_path: Path) -> None:
     world = make_dummies_world(tmp_path / "world", minimum=5)
-    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
+    store = opened_store(tmp_path / "reports.db", world)
     _add(store, world, 1, 4)
     store.draw(_END)  # too few
     assert store._drawn == (0, [])
@@ -94,7 +86,7 @@ def test_a_draw_waits_for_the_minimum_and_the_time(tmp_path: Path) -> None:
 def test_a_service_answers_while_dummies_are_drawn(tmp_path: Path) -> None:
     """Reports, and questions that the thread of the store answers."""
     world = make_dummies_world(tmp_path / "world")
-    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
+    store = opened_store(tmp_path / "reports.db", world)
     now = [0.0]
     shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: now[0])
     answered = threading.Event()
@@ -158,7 +150,7 @@ def test_another_session_that_reads_keeps_nobody_waiting(
         if kind == "dummies"
         else make_exact_world(tmp_path / "world", minimum=2 if kind == "sealed" else 9, too_small="discard")
     )
-    store = PostgresStore(cluster.url, world.task, now=0.0)
+    store = opened_store(cluster.url, world)
     store.add(1, [record(body, secrets.token_bytes(16)) for body in world.junk(3)])
     before, reading = len(cluster.log()), reader(world)
     ended = store.close(_END)
@@ -188,7 +180,7 @@ def test_a_purge_that_waits_for_another_session_is_no_reason_to_send_clients_awa
 ) -> None:
     """Reports are stored and rounds released as before, so that a balancer must not see the shuffler as not ready."""
     world = make_exact_world(tmp_path / "world")
-    store = PostgresStore(cluster.url, world.task, now=0.0)
+    store = opened_store(cluster.url, world)
     now = [0.0]
     shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: now[0])
     with Front(Service(shuffler)) as front:
@@ -212,7 +204,7 @@ def test_a_purge_that_waits_for_another_session_is_no_reason_to_send_clients_awa
 
 def test_a_delayed_purge_hides_no_release_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_exact_world(tmp_path / "world")
-    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
+    store = opened_store(tmp_path / "reports.db", world)
     now = [0.0]
     shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: now[0])
     for number in (1, 2):
@@ -246,7 +238,7 @@ def test_the_dummies_of_a_helper_while_another_session_reads(
     cluster: Cluster, reader: Callable[[World], Any], tmp_path: Path
 ) -> None:
     world = make_helped_world(tmp_path / "world", helpers=2)
-    store = PostgresStore(cluster.url, world.task, now=0.0)
+    store = opened_store(cluster.url, world)
     _add(store, world, 1)
     reader(world)
     ended = store.close(_END)
@@ -261,11 +253,11 @@ def test_the_dummies_of_a_helper_while_another_session_reads(
 
 def test_a_key_of_tokens_of_an_earlier_version_is_kept(cluster: Cluster, tmp_path: Path) -> None:
     world = make_exact_world(tmp_path)
-    store = PostgresStore(cluster.url, world.task, now=0.0)
+    store = opened_store(cluster.url, world)
     key = store.current().token_key
     with store._transaction() as database:
         database.execute("ALTER TABLE token DROP COLUMN round")
     store.shut()
-    store = PostgresStore(cluster.url, world.task, now=0.0)
+    store = opened_store(cluster.url, world)
     assert key is not None and store.current().token_key == key
     store.shut()

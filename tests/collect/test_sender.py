@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,8 +21,6 @@ from shoal.files.names import Names
 from shoal.mechanisms.randomized_response import RandomizedResponse
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_exact_world, make_world
-
-OPEN: list[Connection] = []
 
 
 @dataclass
@@ -76,21 +75,24 @@ def server(rounds: Rounds, world: World) -> Iterator[SmallServer]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def connections() -> Iterator[list[Connection]]:
-    yield OPEN
-    while OPEN:
-        OPEN.pop().close()
+Client = Callable[..., Sender]
 
 
-def sender(server: SmallServer, world: World, state: Path | None, now: float = 1e9, token: str | None = None) -> Sender:
-    connection = Connection(f"https://127.0.0.1:{server.port}", world.shuffler["tls_certificate"], timeout=10)
-    OPEN.append(connection)
-    return Sender(world.task, connection, state, token, clock=lambda: now)
+@pytest.fixture
+def client(server: SmallServer, world: World) -> Iterator[Client]:
+    """Return a function that makes a client, each with a connection of its own, which remembers in a folder or not."""
+    with ExitStack() as stack:
+
+        def made(state: Path | None = None, now: float = 1e9, token: str | None = None) -> Sender:
+            ca = world.shuffler["tls_certificate"]
+            to = stack.enter_context(Connection(f"https://127.0.0.1:{server.port}", ca, timeout=10))
+            return Sender(world.task, to, state, token, clock=lambda: now)
+
+        yield made
 
 
-def test_a_report_arrives_sealed(world: World, server: SmallServer, rounds: Rounds, tmp_path: Path) -> None:
-    receipt = sender(server, world, tmp_path / "state", token="t0k3n").send(4711)
+def test_a_report_arrives_sealed(client: Client, world: World, rounds: Rounds, tmp_path: Path) -> None:
+    receipt = client(tmp_path / "state", token="t0k3n").send(4711)
     assert (receipt.round, receipt.new, receipt.closes) == (1, True, 2e9)
     assert rounds.values() == [4711]
     assert len(rounds.posts[0].body) == world.task.ciphertext_bytes
@@ -105,12 +107,10 @@ def test_a_report_arrives_sealed(world: World, server: SmallServer, rounds: Roun
 
 
 @pytest.mark.parametrize("lasting", [True, False])
-def test_a_round_has_one_report(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, lasting: bool
-) -> None:
+def test_a_round_has_one_report(client: Client, rounds: Rounds, tmp_path: Path, lasting: bool) -> None:
     state = tmp_path if lasting else None
-    first = sender(server, world, state)
-    again = sender(server, world, state) if lasting else first
+    first = client(state)
+    again = client(state) if lasting else first
     sent = first.send("7")
     seen = again.send("8")
     assert (sent.new, seen.new, seen.sha256) == (True, False, sent.sha256)
@@ -123,21 +123,21 @@ def test_a_round_has_one_report(
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", [Said(503, headers={"Retry-After": "5"}), Said(lost=True), Said(502, b"<html>")])
 def test_what_may_have_arrived_is_sent_again_to_the_byte(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, trouble: Said
+    client: Client, rounds: Rounds, tmp_path: Path, trouble: Said
 ) -> None:
     rounds.next_posts = [trouble, trouble]
     with pytest.raises(CollectError, match=r"repeat the same command|try again"):
-        sender(server, world, tmp_path).send(7)
+        client(tmp_path).send(7)
     kept = tmp_path / "report.json"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     rounds.next_posts = []
-    assert sender(server, world, tmp_path).send(8).new  # another process, and the person has thought again
+    assert client(tmp_path).send(8).new  # another process, and the person has thought again
     assert len({asked.body for asked in rounds.posts}) == 1
     assert set(rounds.values()) == {7}
 
 
 def test_a_busy_shuffler_is_asked_again_after_the_time_it_gives(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, server: SmallServer, rounds: Rounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same bytes, later each time, until a minute has passed in all."""
     waits: list[float] = []
@@ -154,42 +154,42 @@ def test_a_busy_shuffler_is_asked_again_after_the_time_it_gives(
     monkeypatch.setattr(time, "sleep", waited)
     busy = Said(503, headers={"Retry-After": "5"})
     rounds.next_posts = [busy, busy]
-    assert sender(server, world, tmp_path / "patient").send(7).new
+    assert client(tmp_path / "patient").send(7).new
     assert waits[0] == 5 and 10 <= waits[1] <= 15
     assert len({asked.body for asked in rounds.posts}) == 1
     waits.clear()
     rounds.next_posts = [busy] * 20
     with pytest.raises(TryAgainError, match="In 5 seconds, repeat the same command"):
-        sender(server, world, tmp_path / "given-up").send(7)
+        client(tmp_path / "given-up").send(7)
     assert 1 < len(waits) < 5 and sum(waits) <= 60
     waits.clear()
     rounds.next_posts = [Said(503, headers={"Retry-After": "0"})] * 200  # a server that means "at once", for ever
     with pytest.raises(TryAgainError):
-        sender(server, world, tmp_path / "at-once").send(7)
+        client(tmp_path / "at-once").send(7)
     assert 1 < len(waits) < 10 and 0 < sum(waits) <= 60
     waits.clear()
     rounds.next_posts = [Said(503)]
     with pytest.raises(TryAgainError):
-        sender(server, world, tmp_path / "no-time-given").send(7)
+        client(tmp_path / "no-time-given").send(7)
     assert not waits
 
 
 def test_a_clock_that_was_ahead_does_not_lock_a_client_out(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
+    client: Client, world: World, rounds: Rounds, tmp_path: Path
 ) -> None:
     """After the clock is set right, rounds are accepted at the pace of the task again, and no faster."""
     ahead, right, seconds = 2e9, 1e9, world.task.round_seconds
-    sender(server, world, tmp_path, ahead).send(1)
+    client(tmp_path, ahead).send(1)
     rounds.number = 2
-    assert sender(server, world, tmp_path, right).send(2).new
+    assert client(tmp_path, right).send(2).new
     rounds.number = 4
     with pytest.raises(CollectError, match="by the length of a round"):
-        sender(server, world, tmp_path, right).send(3)
-    assert sender(server, world, tmp_path, right + 2 * seconds).send(4).new
+        client(tmp_path, right).send(3)
+    assert client(tmp_path, right + 2 * seconds).send(4).new
 
 
 def test_the_report_is_kept_before_it_is_sent(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
+    client: Client, server: SmallServer, rounds: Rounds, tmp_path: Path
 ) -> None:
     def look(asked: Asked) -> Said:
         if asked.method == "POST":
@@ -198,42 +198,38 @@ def test_the_report_is_kept_before_it_is_sent(
 
     seen: list[dict[str, object]] = []
     server.answer = look
-    sender(server, world, tmp_path).send(7)
+    client(tmp_path).send(7)
     assert [(kept["sent"], kept["report"]) for kept in seen] == [(False, rounds.posts[0].body.hex())]
 
 
-def test_a_round_that_closed_meanwhile_gets_a_new_report(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
-) -> None:
+def test_a_round_that_closed_meanwhile_gets_a_new_report(client: Client, rounds: Rounds, tmp_path: Path) -> None:
     rounds.moves = 1
-    receipt = sender(server, world, tmp_path).send(7)
+    receipt = client(tmp_path).send(7)
     assert (receipt.round, receipt.new) == (2, True)
     assert rounds.values() == [7, 7]
     assert [asked.path.split("/")[5] for asked in rounds.posts] == ["1", "2"]
 
 
 @pytest.mark.slow
-def test_a_shuffler_that_hurries_gets_nothing(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
-) -> None:
+def test_a_shuffler_that_hurries_gets_nothing(client: Client, rounds: Rounds, tmp_path: Path) -> None:
     """Rounds last 60 seconds, so that one person makes at most two reports at once, and then one a minute."""
     rounds.moves = 100
     with pytest.raises(CollectError, match=r"round 3 is open.*can't be"):
-        sender(server, world, tmp_path).send(7)
+        client(tmp_path).send(7)
     assert len(rounds.posts) == 2
     rounds.moves, rounds.number = 0, 3
     with pytest.raises(CollectError, match="can't be"):
-        sender(server, world, tmp_path, now=1e9 + 58).send(7)
-    assert sender(server, world, tmp_path, now=1e9 + 60).send(7).new
+        client(tmp_path, now=1e9 + 58).send(7)
+    assert client(tmp_path, now=1e9 + 60).send(7).new
     rounds.number = 2
     with pytest.raises(CollectError, match="can't be"):
-        sender(server, world, tmp_path, now=2e9).send(7)
+        client(tmp_path, now=2e9).send(7)
     rounds.number = 1000
-    assert sender(server, world, tmp_path, now=2e9).send(7).new
+    assert client(tmp_path, now=2e9).send(7).new
 
 
-def test_without_a_folder_the_pace_is_kept_too(world: World, server: SmallServer, rounds: Rounds) -> None:
-    person = sender(server, world, None)
+def test_without_a_folder_the_pace_is_kept_too(client: Client, rounds: Rounds) -> None:
+    person = client()
     for number in (1, 2):
         rounds.number = number
         assert person.send(7).new
@@ -244,43 +240,39 @@ def test_without_a_folder_the_pace_is_kept_too(world: World, server: SmallServer
 
 @pytest.mark.slow
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"round": 1}', "junk", "[" * 100_000])
-def test_a_damaged_state_sends_nothing(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, content: str
-) -> None:
+def test_a_damaged_state_sends_nothing(client: Client, rounds: Rounds, tmp_path: Path, content: str) -> None:
     (tmp_path / "report.json").write_text(content)
     with pytest.raises(DamagedError, match="damaged"):
-        sender(server, world, tmp_path).send(7)
+        client(tmp_path).send(7)
     assert rounds.posts == []
 
 
-def test_the_state_of_another_task_sends_nothing(
-    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
-) -> None:
-    sender(server, world, tmp_path).send(7)
+def test_the_state_of_another_task_sends_nothing(client: Client, tmp_path: Path) -> None:
+    client(tmp_path).send(7)
     kept = json.loads((tmp_path / "report.json").read_bytes())
     (tmp_path / "report.json").write_text(json.dumps(kept | {"task": "0" * 64}))
     with pytest.raises(DamagedError, match="belongs to another task"):
-        sender(server, world, tmp_path).send(7)
+        client(tmp_path).send(7)
 
 
 @pytest.mark.parametrize("value", [-1, 65536, "x", "", "1.0", "٣", " 1", True])
-def test_values_that_are_no_category(world: World, server: SmallServer, tmp_path: Path, value: str | int) -> None:
+def test_values_that_are_no_category(client: Client, server: SmallServer, tmp_path: Path, value: str | int) -> None:
     with pytest.raises(ParameterError, match="none of the categories; they are the whole numbers from 0 to 65,535"):
-        sender(server, world, tmp_path).send(value)
+        client(tmp_path).send(value)
     assert server.asked == []
 
 
 @pytest.mark.slow
-def test_names(world: World, server: SmallServer) -> None:
+def test_names(client: Client, world: World) -> None:
     named = Names(65536, tuple(f"n{place}" for place in range(65536)))
-    person = sender(server, world, None)
+    person = client()
     person.task = replace(world.task, names=named)
     with pytest.raises(ParameterError, match=r"'7' is none of the categories; they are n0, n1, .* and 65,528 more"):
         person.send("7")
 
 
 @pytest.mark.slow
-def test_answers_that_make_no_sense(world: World, server: SmallServer, rounds: Rounds, tmp_path: Path) -> None:
+def test_answers_that_make_no_sense(client: Client, server: SmallServer, rounds: Rounds, tmp_path: Path) -> None:
     for body in (
         b"",
         b"{}",
@@ -290,25 +282,25 @@ def test_answers_that_make_no_sense(world: World, server: SmallServer, rounds: R
     ):
         server.answer = lambda _, body=body: Said(body=body)  # type: ignore[misc]
         with pytest.raises(CollectError, match="does not say which round is open"):
-            sender(server, world, tmp_path).send(7)
+            client(tmp_path).send(7)
     assert not (tmp_path / "report.json").exists()
     server.answer = lambda _: Said(404, b'{"detail": "no such task"}')
     with pytest.raises(CollectError, match="refuses: no such task"):
-        sender(server, world, tmp_path).send(7)
+        client(tmp_path).send(7)
     server.answer = rounds
     rounds.next_posts = [Said(401, b'{"detail": "unknown token"}')]
     with pytest.raises(CollectError, match=r"unknown token. Give the file that holds yours as --token-file"):
-        sender(server, world, tmp_path).send(7)
+        client(tmp_path).send(7)
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\r\nX: y", "é", "x" * 1001])
-def test_tokens_that_are_none(world: World, server: SmallServer, token: str) -> None:
+def test_tokens_that_are_none(client: Client, token: str) -> None:
     with pytest.raises(ParameterError, match="token"):
-        sender(server, world, None, token=token)
+        client(token=token)
 
 
-def test_the_task_is_checked_before_it_is_read(world: World, server: SmallServer, rounds: Rounds) -> None:
-    connection = sender(server, world, None).connection
+def test_the_task_is_checked_before_it_is_read(client: Client, world: World, server: SmallServer) -> None:
+    connection = client().connection
     assert fetch_task(connection, world.task.id) == world.task
     data = world.task.to_bytes()
     server.answer = lambda _: Said(body=data.replace(b"Which", b"Witch"))

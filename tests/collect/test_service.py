@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from shoal.collect import failpoint, upload
+from shoal.collect import upload
 from shoal.collect.batch import Manifest
 from shoal.collect.connection import Answer
 from shoal.collect.round_state import State
@@ -87,13 +86,6 @@ def test_other_lengths_are_refused(world: World, front: Front, length: int, stat
     if length:
         answer = front.run(called(front.service.public, "POST", reports(world), pieces))
         assert refused(answer, 413 if len(pieces) > LENGTH else 400)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 2, 3, 10**17])
-def test_a_round_that_is_not_open_is_refused_with_the_one_that_is(world: World, front: Front, number: int) -> None:
-    told = refused(front.public("POST", reports(world, number), world.sealed([1], number)[0]), 409)
-    assert told["round"] == 1 and "round 1" in str(told["detail"])
 
 
 def test_a_late_report_is_told_the_next_round_before_the_service_has_ticked(
@@ -298,32 +290,6 @@ def test_a_store_that_fails_is_told_with_the_time_to_try_again(
     assert not any(record.exc_info for record in caplog.records)
 
 
-@pytest.mark.parametrize("point", ["batch written", "renamed"])
-def test_a_release_that_fails_is_tried_again(world: World, tmp_path: Path, clock: Clock, point: str) -> None:
-    front, shuffler = made(world, tmp_path, clock)
-
-    def full(reached: str) -> None:
-        if reached == point:
-            raise OSError(28, "No space left on device")
-
-    with front:
-        for body in world.sealed([5, 6, 7]):
-            assert front.public("POST", reports(world), body).status == 201
-        clock.now += 60
-        failpoint.watch(full)
-        try:
-            front.tick()
-        finally:
-            failpoint.watch(None)
-        refused(front.public("GET", "/readyz"), 503)
-        assert shuffler.rounds()[0].state == State.SEALED
-        refused(front.analyst("GET", f"{root(world)}/rounds/1/batch"), 409)
-        clock.now -= 60
-        assert stored(shuffler, front, clock, world) == []  # round 2 has none
-        assert front.analyst("GET", f"{root(world)}/rounds/1/batch").status == 200
-        assert front.public("GET", "/readyz").status == 200
-
-
 @pytest.mark.parametrize("content", [b"", b"this is no database, but a secret" * 100])
 def test_an_error_that_nobody_foresaw_is_a_problem_without_a_trace(
     world: World, front: Front, caplog: pytest.LogCaptureFixture, content: bytes
@@ -356,28 +322,6 @@ def test_before_the_start_nothing_is_accepted(world: World, tmp_path: Path, cloc
         refused(answer, 503)
         assert "retry-after" in answer.headers
         early._keeper.shutdown()
-
-
-def test_the_log_has_nothing_of_a_request(
-    world: World, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    front, _ = made(world, tmp_path, clock)
-    body = world.sealed([1])[0]
-
-    def full(reached: str) -> None:
-        raise OSError(28, "No space left on device", body.hex())
-
-    with front, caplog.at_level(logging.DEBUG, "shoal.shuffler"):
-        failpoint.watch(full)
-        try:
-            headers = [(b"user-agent", b"canary"), (b"x-forwarded-for", b"127.0.0.9")]
-            for _ in range(10):  # fewer leave no line at all
-                refused(front.public("POST", reports(world), body, headers=headers), 503)
-        finally:
-            failpoint.watch(None)
-    told = "".join(record.getMessage() for record in caplog.records if record.name == "shoal.shuffler")
-    assert "OSError" in told
-    assert not any(word in told for word in ("canary", "127.0.0.9", body.hex()))
 
 
 def test_an_upload_that_is_cut_off_is_not_taken(world: World, tmp_path: Path, clock: Clock) -> None:

@@ -143,13 +143,6 @@ def test_junk_is_counted_for_what_it_is(world: World, kinds: list[str], seed: in
     assert np.array_equal(found.values, mechanism.aggregate(kept).values)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_junk(world: World, kind: str) -> None:
-    found = in_round(world, [junk(world, kind, Random(kind))])
-    assert found.records == getattr(found, KINDS[kind]) == 1
-    assert not found.values.any()
-
-
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=300))
@@ -182,21 +175,6 @@ def test_a_longer_plaintext_that_was_sealed_right_is_malformed(world: World) -> 
     long = seal(world.task, ROUND, plain + bytes(16))
     found = in_round(world, [long])
     assert found.valid == 0 and found.records == -(-len(long) // world.task.ciphertext_bytes)
-
-
-@pytest.mark.slow
-def test_bad_values_among_many(world: World) -> None:
-    """Of 600 reports, every seventh can't be one, and those at both ends."""
-    mechanism = world.task.mechanism
-    reports = mechanism.randomize(np.arange(600) % mechanism.categories)
-    records = world.sealed(reports, ROUND)
-    bad = np.arange(600) % 7 == 0
-    bad[-1] = True
-    for place in np.flatnonzero(bad):
-        records[place] = junk(world, "value", Random(int(place)))
-    found = in_round(world, records)
-    assert (found.valid, found.malformed) == (int((~bad).sum()), int(bad.sum()))
-    assert np.array_equal(found.values, mechanism.aggregate(reports[~bad]).values)
 
 
 def test_shards_add_up(world: World) -> None:

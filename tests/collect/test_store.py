@@ -3,7 +3,7 @@
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import StoreError
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, WrongKeyError
+from tests.collect.life import Life
 from tests.collect.world import World, make_exact_world
 from tests.exhaustive import amount
 
 SECONDS = 60
 WINDOW = 3
-BEGIN = 1000.0
+BEGIN = 0.0
 
 
 @pytest.fixture(scope="module")
@@ -29,43 +30,32 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_exact_world(tmp_path_factory.mktemp("world"), minimum=2, replay_rounds=WINDOW)
 
 
-class Kept:
-    """A store with its shuffler and a clock, in a folder."""
+class Kept(Life):
+    """A store in a file, with its shuffler and a clock."""
 
-    def __init__(self, world: World, folder: Path) -> None:
-        self.world, self.path, self.now = world, folder / "reports.db", BEGIN
-        self.store = SqliteStore(self.path, world.task, now=BEGIN)
-        self.shuffler = Shuffler(world.task, self.store, folder / "batches", world.shuffler_key, clock=lambda: self.now)
-
-    def add(self, bodies: list[bytes]) -> None:
+    def send(self, bodies: list[bytes]) -> None:
         """Store reports in the open round."""
-        self.store.add(self.store.rounds()[-1].number, [record(body) for body in bodies])
+        self.add(bodies, self.store.current().number)
 
     def ended(self) -> list[bytes]:
         """End the round, and return what is in it; it is released, acknowledged and purged."""
-        number = self.store.rounds()[-1].number
-        self.now += SECONDS
-        assert self.shuffler.close() is not None
-        found = b"".join(self.store.bodies(number))
-        self.shuffler.release(number)
-        self.shuffler.acknowledge(number, self.shuffler.released(number)[1].sha256)
+        number = self.seal().number
+        found = sorted(self.released(number))
+        self.acknowledge(number)
         self.shuffler.purge(number)
-        length = self.world.task.ciphertext_bytes
-        return sorted(found[start : start + length] for start in range(0, len(found), length))
+        return found
 
     def rows(self, query: str) -> list[Any]:
         """Return what a database says."""
-        with sqlite3.connect(self.path) as database:
-            rows = database.execute(query).fetchall()
-        database.close()
-        return rows
+        with closing(sqlite3.connect(self.place)) as database:
+            return database.execute(query).fetchall()
 
 
 @pytest.fixture
-def kept(world: World, tmp_path: Path) -> Any:
-    made = Kept(world, tmp_path)
+def kept(world: World, tmp_path: Path) -> Iterator[Kept]:
+    made = Kept(world, tmp_path / "reports.db", tmp_path / "batches")
     yield made
-    made.store.shut()
+    made.stop()
 
 
 class TestDue:
@@ -82,38 +72,28 @@ class TestDue:
         if not ended:
             assert following <= closes
 
-    @pytest.mark.parametrize(
-        ("now", "ended", "following"),
-        [(99, False, 100), (100, True, 160), (159, True, 160), (160, True, 220), (10**9, True, 10**9 + 60)],
-    )
-    def test_rounds_keep_their_rhythm_until_one_is_missed(self, now: float, ended: bool, following: float) -> None:
-        assert due(100, now, 60) == (ended, following)
-
-    def test_a_clock_set_back_does_not_keep_a_round_open(self) -> None:
-        assert due(closes=10**9, now=50, seconds=60) == (False, 110)
-
 
 class TestReplays:
     """A repeated report is recognised within the window, and forgotten after it."""
 
     def test_dropped_within_the_window(self, kept: Kept, world: World) -> None:
         old = world.sealed([1, 2])
-        kept.add(old)
-        kept.add(old)
+        kept.send(old)
+        kept.send(old)
         assert kept.ended() == sorted(old)
         for number in range(2, 2 + WINDOW):
             fresh = world.sealed([10, 11], number)
-            kept.add(fresh + old)
-            kept.add(old)
+            kept.send(fresh + old)
+            kept.send(old)
             assert kept.ended() == sorted(fresh), number
         # Round 5 is the first that does not know of round 1 any more; for the analyst, it is junk there.
         fresh = world.sealed([10, 11], 2 + WINDOW)
-        kept.add(fresh + old)
+        kept.send(fresh + old)
         assert kept.ended() == sorted(fresh + old)
 
     def test_digests_are_deleted_after_the_window(self, kept: Kept, world: World) -> None:
         for number in range(1, 9):
-            kept.add(world.sealed([1, 2], number))
+            kept.send(world.sealed([1, 2], number))
             kept.ended()
             there = {row[0] for row in kept.rows("SELECT DISTINCT round FROM report")}
             assert there == set(range(max(1, number + 1 - WINDOW), number + 1))
@@ -121,27 +101,18 @@ class TestReplays:
 
     def test_of_a_discarded_round_digests_remain_and_nothing_else(self, tmp_path: Path) -> None:
         world = make_exact_world(tmp_path / "world", minimum=3, replay_rounds=1, too_small="discard")
-        kept = Kept(world, tmp_path)
+        kept = Kept(world, tmp_path / "reports.db", tmp_path / "batches")
         old = world.sealed([1, 2])
-        kept.add(old)
+        kept.send(old)
         kept.now += SECONDS
         ended = kept.store.close(kept.now)
         assert ended is not None and (ended.state, ended.discarded, ended.reports) == (State.PURGED, True, None)
         assert kept.rows("SELECT round, body FROM report") == [(1, None)] * 2
         fresh = world.sealed([1, 2, 3], 2)
-        kept.add(old + fresh)
+        kept.send(old + fresh)
         assert kept.ended() == sorted(fresh)
         assert kept.rows("SELECT DISTINCT round FROM report") == [(2,)]
-        kept.store.shut()
-
-    def test_a_body_is_nowhere_in_the_files_after_its_purge(self, kept: Kept, world: World) -> None:
-        bodies = world.sealed(range(200))
-        kept.add(bodies)
-        there = b"".join(path.read_bytes() for path in kept.path.parent.glob("reports.db*"))
-        assert all(body in there for body in bodies[:5])
-        kept.ended()
-        there = b"".join(path.read_bytes() for path in kept.path.parent.rglob("*") if path.is_file())
-        assert not any(body[32:] in there for body in bodies)
+        kept.stop()
 
 
 class TestAdd:
@@ -159,7 +130,7 @@ class TestAdd:
         with pytest.raises((StoreError, TypeError)):
             kept.store.add(1, [*map(record, bodies), broken._replace(digest=object())])  # type: ignore[arg-type]
         assert kept.rows("SELECT count(*) FROM report") == [(0,)]
-        kept.add(bodies)
+        kept.send(bodies)
         assert kept.rows("SELECT count(*) FROM report") == [(3,)]
 
     def test_one_report_a_tag(self, kept: Kept, world: World) -> None:
@@ -175,17 +146,6 @@ class TestAdd:
         kept.store.add(1, [record(body), record(body, b"ada"), record(body, b"bea"), record(body)])
         assert kept.rows("SELECT count(*) FROM report") == [(1,)]
 
-    def test_the_order_of_arrival_is_nowhere(self, kept: Kept, world: World) -> None:
-        bodies = world.sealed(range(50))
-        for body in bodies:
-            kept.add([body])
-        found = b"".join(kept.store.bodies(1))
-        length = world.task.ciphertext_bytes
-        order = [found[start : start + length] for start in range(0, len(found), length)]
-        assert order == sorted(bodies, key=lambda body: record(body).digest)
-        with pytest.raises(sqlite3.OperationalError):
-            kept.rows("SELECT rowid FROM report")
-
 
 class TestStates:
     """Each step needs the one before it."""
@@ -196,7 +156,7 @@ class TestStates:
                 step(7)
 
     def test_no_step_is_skipped(self, kept: Kept, world: World) -> None:
-        kept.add(world.sealed([1, 2]))
+        kept.send(world.sealed([1, 2]))
         never: Any = pytest.fail
         for _ in range(2):
             kept.store.acknowledge(1)
@@ -222,7 +182,7 @@ class TestStates:
         assert kept.store.rounds()[0].state == State.PURGED
 
     def test_a_placement_that_fails_leaves_the_round_sealed(self, kept: Kept, world: World) -> None:
-        kept.add(world.sealed([1, 2]))
+        kept.send(world.sealed([1, 2]))
         kept.now += SECONDS
         kept.shuffler.close()
 
@@ -234,42 +194,22 @@ class TestStates:
         assert kept.store.rounds()[0].state == State.SEALED and kept.store.rounds()[0].manifest is None
         kept.shuffler.release(1)
 
-    def test_a_round_too_small_goes_on(self, kept: Kept, world: World) -> None:
-        kept.add(world.sealed([1]))
-        for _ in range(3):
-            kept.now += SECONDS
-            assert kept.store.close(kept.now) is None
-            (one,) = kept.store.rounds()
-            assert (one.state, one.closes, one.reports) == (State.OPEN, kept.now + SECONDS, None)
-        kept.add(world.sealed([2]))
-        assert kept.store.close(kept.now) is None  # the minimum alone is not enough
-        assert len(kept.ended()) == 2
-
     def test_the_open_round_alone_is_the_last_of_all(self, kept: Kept, world: World) -> None:
         for number in range(1, 4):
             assert kept.store.current() == kept.store.rounds()[-1]
             assert (kept.store.current().number, kept.store.current().state) == (number, State.OPEN)
             assert kept.store.current().token_key is not None
-            kept.add(world.junk(2))
+            kept.send(world.junk(2))
             kept.ended()
 
 
 class TestFiles:
     """One file is for one task, and it is all that is needed."""
 
-    def test_all_is_there_after_a_restart(self, kept: Kept, world: World) -> None:
-        bodies = world.sealed([1, 2])
-        kept.add(bodies)
-        before = kept.store.rounds()
-        kept.store.shut()
-        kept.store = kept.shuffler._store = SqliteStore(kept.path, world.task, now=BEGIN + 10**6)
-        assert kept.store.rounds() == before
-        assert kept.ended() == sorted(bodies)
-
     def test_another_task_is_refused(self, kept: Kept, tmp_path: Path) -> None:
         other = make_exact_world(tmp_path / "other")
         with pytest.raises(ParameterError, match="folder of its own"):
-            SqliteStore(kept.path, other.task, now=BEGIN)
+            SqliteStore(Path(kept.place), other.task, now=BEGIN)
         assert len(kept.store.rounds()) == 1
 
     @pytest.mark.parametrize("content", [b"no database" * 500, b"\x00" * 4096, b"SQLite format 3\x00" + b"\xff" * 4096])
@@ -286,7 +226,7 @@ class TestFiles:
         assert caught.value.errno == errno.ENOENT
 
     def test_each_commit_is_on_the_disk(self, kept: Kept) -> None:
-        database = kept.store._database
+        database = kept.store._database  # type: ignore[attr-defined]
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert database.execute("PRAGMA synchronous").fetchone() == (2,)
         assert database.execute("PRAGMA secure_delete").fetchone() == (1,)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import ArrayLike
 
 from shoal.collect.batch import write_batch
-from shoal.collect.envelope import plaintexts, seal
+from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.keys import (
     analyst_key,
     make_analyst_keys,
@@ -41,17 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class World:
-    """A task and all keys.
-
-    Attributes
-    ----------
-    folder : where it was made.
-    task : the task; its file is `task_path`.
-    analyst, shuffler : the paths of their keys: private_key, public_key, tls_key, tls_certificate.
-    analyst_key, shuffler_key : the private keys.
-    helpers : the private keys of the helpers, if the task names some, and helper_paths where they are.
-    lists : the private key that signs lists of prefixes, if the task has a hunt, and lists_path where it is.
-    """
+    """A task and its keys; `analyst` and `shuffler` have paths of private_key, public_key, tls_key, tls_certificate."""
 
     folder: Path
     task: Task
@@ -74,6 +64,21 @@ class World:
         sealed, size = self.sealed(self.task.mechanism.randomize(values), number), self.task.mechanism.bundle
         return [b"".join(sorted(sealed[at : at + size])) for at in range(0, len(sealed), size)]
 
+    def cut(self, data: bytes) -> list[bytes]:
+        """Return the messages in these bytes, one after the other."""
+        length = self.task.ciphertext_bytes
+        return [data[at : at + length] for at in range(0, len(data), length)]
+
+    def opened(self, messages: Iterable[bytes], number: int = 1) -> list[bytes]:
+        """Return what those messages say that can be opened: the value of each, without what is around it."""
+        size = self.task.mechanism.bytes_per_report
+        plain = opened(self.analyst_key, information(self.task, number), messages)
+        return [each[2 : 2 + size] for each in plain if each is not None]
+
+    def values(self, messages: Iterable[bytes], number: int = 1) -> list[int]:
+        """Return the values in those messages that can be opened, in order."""
+        return sorted(int(self.task.mechanism.from_bytes(each)[0]) for each in self.opened(messages, number))
+
     def junk(self, count: int) -> list[bytes]:
         """Return records of the right length that nobody can open."""
         return [random.randbytes(self.task.ciphertext_bytes) for _ in range(count)]
@@ -87,13 +92,7 @@ class World:
 
 
 def make_world(folder: Path, **changes: Any) -> World:
-    """Return a world in an empty folder: four categories, ε₀ = 2, ε ≤ 1 at δ = 1e-6, rounds of 1,000 reports or more.
-
-    Parameters
-    ----------
-    folder : where keys and task are written.
-    changes : fields of the task that shall be others; without names, a mechanism's categories are numbers.
-    """
+    """Return a world in an empty folder: four categories, ε₀ = 2, ε ≤ 1 at δ = 1e-6, rounds of 1,000 reports."""
     analyst = make_analyst_keys(folder / "analyst-keys")
     shuffler = make_shuffler_keys(folder / "shuffler-keys", ["localhost", "127.0.0.1"])
     fields: dict[str, Any] = {

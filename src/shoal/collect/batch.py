@@ -12,11 +12,10 @@
 """
 
 import hashlib
-import json
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, ForgedError, FormatError, StorageError
-from shoal.strict_json import read_fields
+from shoal.strict_json import canonical, read_fields
 
 __all__ = ["MAGIC", "BatchFile", "Manifest", "write_batch"]
 
@@ -42,20 +41,8 @@ _AT_ONCE = 1 << 20
 class Manifest:
     """What a release is, as the shuffler states it.
 
-    Attributes
-    ----------
-    task : str
-        Its id.
-    round : int
-        Its number.
-    reports : int
-        How many there are, one for each person.
-    record_bytes : int
-        The bytes of each message.
-    sha256 : str
-        Of all messages, one after the other.
-    messages : int, optional
-        How many there are, where people send bundles or the shuffler adds dummies; else one for each report.
+    `reports` counts people. `messages` is how many there are where people send bundles or the shuffler adds
+    dummies, and otherwise None. `sha256` is of all messages, one after the other.
     """
 
     task: str
@@ -76,25 +63,16 @@ class Manifest:
         return _HEAD.size + self.records * self.record_bytes
 
     def _stated(self) -> dict[str, Any]:
-        several = {} if self.messages is None else {"messages": self.messages}
-        return {
-            "format": _FORMAT if self.messages is None else _SEVERAL,
-            **several,
-            "record_bytes": self.record_bytes,
-            "reports": self.reports,
-            "round": self.round,
-            "sha256": self.sha256,
-            "task": self.task,
-        }
+        stated = {"format": _FORMAT if self.messages is None else _SEVERAL} | asdict(self)
+        return {name: value for name, value in stated.items() if value is not None}
 
     def _signed_bytes(self) -> bytes:
         stated = self._stated()
-        return f"{stated['format']}\n{json.dumps(stated, sort_keys=True, separators=(',', ':'))}".encode()
+        return f"{stated['format']}\n".encode() + canonical(stated)
 
     def signed(self, key: Ed25519PrivateKey) -> bytes:
         """Return the manifest with a signature, as JSON."""
-        content = self._stated() | {"signature": key.sign(self._signed_bytes()).hex()}
-        return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+        return canonical(self._stated() | {"signature": key.sign(self._signed_bytes()).hex()})
 
     @staticmethod
     def verified(data: bytes, task: Task, number: int, *, source: str = "the manifest") -> "Manifest":
@@ -131,22 +109,10 @@ class Manifest:
 def write_batch(
     file: BinaryIO, task: Task, number: int, total: int, records: Iterable[bytes], *, messages: int | None = None
 ) -> Manifest:
-    """Write a batch into an open file, and return its manifest.
+    """Write a batch into an open, empty file, and return its manifest.
 
-    Parameters
-    ----------
-    file : BinaryIO
-        Empty, and can be sought.
-    task : Task
-        Whose reports they are.
-    number : int
-        Of the round.
-    total : int
-        How many reports there are, one for each person; it is checked.
-    records : iterable of bytes
-        The messages in their final order, many at once.
-    messages : int, optional
-        How many there are, if people send several or the shuffler has added some; it is checked.
+    `records` are the messages in their final order, many at once. `total` reports, one for each person, or
+    `messages` are how many there must be.
     """
     if total < task.minimum:
         raise CollectError(f"{total:,} reports are fewer than the minimum of {task.minimum:,}; nothing is released")
@@ -171,15 +137,7 @@ def write_batch(
 
 @dataclass(frozen=True)
 class BatchFile:
-    """A batch file that is the one which a manifest states, to the byte.
-
-    Attributes
-    ----------
-    path : Path
-        Where it is.
-    manifest : Manifest
-        What it is.
-    """
+    """A batch file that is the one which a manifest states, to the byte."""
 
     path: Path
     manifest: Manifest

@@ -316,17 +316,7 @@ def _answer(response: http.client.HTTPResponse, body: bytes) -> Answer:
 
 
 def _trouble(url: str, error: BaseException, certified: bool) -> CollectError | None:
-    """Return what to say about an error on the way, or nothing if it is of another kind.
-
-    Parameters
-    ----------
-    url : str
-        Where to.
-    error : BaseException
-        What was raised.
-    certified : bool
-        Whether the analyst's certificate was shown.
-    """
+    """Return what to say about an error on the way, or None if it is of another kind. Analysts are `certified`."""
     if isinstance(error, ShoalError):
         return None
     own = (

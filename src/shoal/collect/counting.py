@@ -41,18 +41,10 @@ _BLOCK_BYTES = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class ShardCounts:
-    """What the reports of a shard say together.
+    """What the reports of a shard say together: the counts of the mechanism, over so many valid messages.
 
-    Attributes
-    ----------
-    values : numpy.ndarray
-        The counts of the mechanism, over the valid messages.
-    valid : int
-        How many messages are in them: one for each report, or several.
-    undecryptable : int
-        How many records are no report for this task, round and key.
-    malformed : int
-        How many could be opened, and hold no report of the mechanism.
+    `undecryptable` records are no report for this task, round and key; `malformed` ones could be opened, and
+    hold no report of the mechanism.
     """
 
     values: NDArray[np.int64]
@@ -76,28 +68,16 @@ class ShardCounts:
 
     def __sub__(self, other: "ShardCounts") -> "ShardCounts":
         """Return the counts without records that are among them."""
-        return ShardCounts(
-            self.values - other.values,
-            self.valid - other.valid,
-            self.undecryptable - other.undecryptable,
-            self.malformed - other.malformed,
-        )
+        negative = ShardCounts(-other.values, -other.valid, -other.undecryptable, -other.malformed)
+        return self + negative
 
 
 @dataclass(frozen=True)
 class SealedRound:
     """All that it takes to open and count sealed reports of a round, in any process, on any machine, and again.
 
-    The task is not part of it: its guarantee was proved where the task was made or read, and no shard proves it again.
-
-    Attributes
-    ----------
-    reader : Reader
-        Reads and tallies messages.
-    info, head : bytes
-        What the reports are sealed for, and what each begins with.
-    ciphertext_bytes, plaintext_bytes : int
-        The length of each report, sealed and opened.
+    The task is not part of it: its guarantee was proved where the task was made or read, and no shard proves
+    it again. Reports are sealed for `info`, and each begins with `head` once it is opened.
     """
 
     reader: Reader
@@ -112,15 +92,7 @@ class SealedRound:
         return SealedRound(reader, information(task, number), head(task), task.ciphertext_bytes, task.plaintext_bytes)
 
     def count(self, private_key: bytes, records: bytes) -> ShardCounts:
-        """Open sealed reports and count them; what is not a report is counted as such, and is never an error.
-
-        Parameters
-        ----------
-        private_key : bytes
-            The 32 bytes of the analyst's.
-        records : bytes
-            Sealed reports, one after the other.
-        """
+        """Open sealed reports and count them; what is not a report is counted as such, and is never an error."""
         length, size = self.ciphertext_bytes, self.reader.bytes_per_report
         key = X25519PrivateKey.from_private_bytes(private_key)
         ciphertexts = (records[start : start + length] for start in range(0, len(records), length))

@@ -37,17 +37,7 @@ def head(task: Task) -> bytes:
 
 
 def plaintexts(task: Task, reports: ArrayLike, mechanism: Categorical | None = None) -> list[bytes]:
-    """Return reports as they are sealed, all of the same length.
-
-    Parameters
-    ----------
-    task : Task
-        For which they are.
-    reports : array_like
-        Of its mechanism.
-    mechanism : Categorical, optional
-        That of a round, in a hunt.
-    """
+    """Return reports as they are sealed, all of the same length; a heavy-hitter round has its own `mechanism`."""
     ran = mechanism or task.mechanism
     size = ran.bytes_per_report
     values = ran.to_bytes(reports)
@@ -57,33 +47,13 @@ def plaintexts(task: Task, reports: ArrayLike, mechanism: Categorical | None = N
 
 
 def seal(task: Task, number: int, plaintext: bytes) -> bytes:
-    """Return a report sealed for the analyst, in this round.
-
-    Parameters
-    ----------
-    task : Task
-        Whose key it is sealed for.
-    number : int
-        Of the round.
-    plaintext : bytes
-        From `plaintexts`.
-    """
+    """Return a report of `plaintexts`, sealed for the analyst in round `number`."""
     key = X25519PublicKey.from_public_bytes(task.analyst_key)
     return _SUITE.encrypt(plaintext, key, info=information(task, number))
 
 
 def opened(private_key: X25519PrivateKey, info: bytes, ciphertexts: Iterable[Any]) -> list[bytes | None]:
-    """Return what each ciphertext holds, or None if it is no report for this task, round and key.
-
-    Parameters
-    ----------
-    private_key : X25519PrivateKey
-        The analyst's.
-    info : bytes
-        From `information`.
-    ciphertexts : iterable of object
-        Of any length.
-    """
+    """Return what each ciphertext holds, or None if it is no report for this key and `information`."""
     decrypt = _SUITE.decrypt
     contents: list[bytes | None] = []
     for ciphertext in ciphertexts:

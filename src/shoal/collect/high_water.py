@@ -41,14 +41,9 @@ _WHAT_TO_DO = (
 
 @dataclass(frozen=True)
 class Mark:
-    """The newest round that was released.
+    """The newest round that was released, and the id of its seal in hexadecimal.
 
-    Attributes
-    ----------
-    round : int
-        Its number; 0 if no round was released.
-    seal : str
-        The id of its seal, in hexadecimal; empty if an earlier version has sealed it.
+    Round 0 stands for none. A seal of an earlier version has an empty id.
     """
 
     round: int = 0
@@ -86,16 +81,10 @@ class Mark:
 
 
 class HighWater:
-    """The high-water mark of a shuffler, and the database that must not fall behind it.
+    """The high-water mark in a shuffler's folder of batches, and the store that must not fall behind it.
 
-    Several processes that use one database share the folder, and so the mark.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the batches.
-    store : Store
-        Where the rounds are. Its `trouble` is set once it is known to be behind the mark.
+    Several processes that use one database share the folder, and so the mark. Once the store is known to be
+    behind the mark, its `trouble` is set.
     """
 
     def __init__(self, folder: Path, store: Store) -> None:
@@ -113,10 +102,8 @@ class HighWater:
     def checked(self, releasing: Round | None = None) -> list[Round]:
         """Return the rounds of the database, or raise `DamagedError` if it has gone back in time.
 
-        Parameters
-        ----------
-        releasing : Round, optional
-            A sealed round that is signed next. The mark is raised to it, and is on the disk when this returns.
+        `releasing` is a sealed round that is signed next: the mark is raised to it, and is on the disk when
+        this returns.
         """
         while True:
             newest = self._newest  # before the file, which another thread may raise in between

@@ -5,7 +5,6 @@ import logging
 import socket
 import ssl
 from asyncio import Handle, Transport
-from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -20,7 +19,7 @@ from shoal.collect.problem import problem
 
 __all__ = ["BoundedProtocol", "Listener"]
 
-_MOST_BYTES, _MOST_FIELDS = 1 << 13, 64
+_MOST_BYTES = 1 << 13
 """Of a request without its body: the head, trailers and what frames chunks."""
 _MOST_AHEAD = 8
 """Requests that are sent before the one before them is answered."""
@@ -32,12 +31,8 @@ _SECONDS = 30.0
 """In which a request must have come, and an answer gone."""
 _LINGER = 2.0
 """Seconds in which the rest of a request may come that is answered already: a client that sends does not read yet."""
-_REST_OF_BODY, _REST = 1 << 25, 1 << 20
-"""Bytes of it, if it is the body of a request, or of what is none."""
-_TOO_LONG = f"The head of a request, with trailers, has at most {_MOST_BYTES} bytes and {_MOST_FIELDS} fields."
+_TOO_LONG = f"The head of a request, with trailers, has at most {_MOST_BYTES} bytes."
 _NO_HTTP = "This is no request of HTTP/1.1."
-
-
 _HANDSHAKE, _SHUTDOWN = 10.0, 2.0
 """Seconds for the first and the last words of TLS."""
 _AT_ONCE = 64
@@ -48,46 +43,49 @@ _PAUSE = 1.0
 _FAREWELL = 0.5
 
 
-class _TooLongError(Exception):
-    """A part of a request that is longer than any client's."""
-
-
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection that is closed if a request is longer, or takes longer, than any client's."""
+    """A connection that is closed if a request is longer, or takes longer, than any client's.
 
-    door: "Listener | None" = None
-    beginning: "asyncio.Task[None] | None" = None
-    """What is under way before there is a transport: the handshake of TLS."""
-    _waiting: Handle | None = None
-    _stuck: Handle | None = None
-    _in_head = _in_request = _over = False
-    _beside = _body = _fields = _fed = _unread = 0
+    uvicorn bounds neither: its own limit of a head is that of h11, which takes three times as long to parse a report,
+    and a request that has begun is waited for without end.
+    """
+
+    def __init__(self, config: Config, door: "Listener", loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(config, door.state, {}, loop)
+        self.door = door
+        self.beginning: asyncio.Task[None] | None = None
+        """What is under way before there is a transport: the handshake of TLS."""
+        self._waiting: Handle | None = None
+        self._stuck: Handle | None = None
+        self._in_head = self._in_request = False
+        self._over = False
+        self._fed = 0  # bytes of the piece that is parsed, without those of bodies
+        self._beside = 0  # the same of the request
+        self._body = 0
+
+    @property
+    def answered(self) -> bool:
+        """Whether no request waits for an answer of ours."""
+        return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Wait for the first request, but not for ever."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=_MOST_UNSENT)
-        self._wait(_SECONDS, transport.close)
+        self._wait(_SECONDS)
 
     def data_received(self, data: bytes) -> None:
         """Read on, piece by piece, unless this request is too long or none."""
         self._unset_keepalive_if_required()
-        in_body = self._in_request and not self._in_head
-        if self._over or (in_body and self.cycle.response_complete):
-            self._unread += len(data)
-            if self._unread > (_REST if self._over else _REST_OF_BODY):
-                self.transport.abort()
-                return
         start = 0
         while start < len(data) and not self._over:
             end = start + (_BODY_PIECE if self._in_request and not self._in_head else _PIECE)
-            self._feed(data[start:end] if start or end < len(data) else data)
+            self._feed(data[start:end])
             start = end
-        if self._over:
+        if self._over or self._waiting is not None or self.timeout_keep_alive_task is not None:
             return
-        answering = not self._in_request and self.cycle is not None and not self.cycle.response_complete
-        if not answering and self._waiting is None and self.timeout_keep_alive_task is None:
-            self._wait(_SECONDS, self.transport.close)
+        if self._in_request or self.answered:
+            self._wait(_SECONDS)
 
     def _feed(self, piece: bytes) -> None:
         self._fed = len(piece)
@@ -97,54 +95,48 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             self._over = True  # the answer is all that they get: whatever follows is not HTTP
             self.cycle.keep_alive = False
-        except httptools.HttpParserError as error:
-            long = isinstance(error.__context__, _TooLongError)
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if long else HTTPStatus.BAD_REQUEST)
+        except httptools.HttpParserError:
+            self._refuse(HTTPStatus.BAD_REQUEST, _NO_HTTP)
         else:
-            if self._beside > _MOST_BYTES + self._body:
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            if self._beside > _MOST_BYTES + self._body or len(self.pipeline) > _MOST_AHEAD:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TOO_LONG)
 
-    def _refuse(self, status: HTTPStatus) -> None:
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
         """Say what is wrong, take nothing more, and end the connection as soon as they can have read it."""
         self._over = True
         self._rest()
-        if self.door is not None:
-            self.door.refused()
-        cycle, ahead = self.cycle, bool(self.pipeline)
-        if cycle is not None and not cycle.response_complete:
-            ahead = ahead or cycle.response_started
-            cycle.disconnected = True  # nothing is answered after this, or stored of what was half sent
-            cycle.message_event.set()
+        self.door.refused()
+        ahead = bool(self.pipeline)
+        if not self.answered:
+            ahead = ahead or self.cycle.response_started
+            self.cycle.disconnected = True  # nothing is answered after this, or stored of what was half sent
+            self.cycle.message_event.set()
         if ahead:
             self.transport.abort()
             return
-        answer = problem(status, _NO_HTTP if status == HTTPStatus.BAD_REQUEST else _TOO_LONG)
+        answer = problem(status, detail)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode(), b"connection: close"]
         lines += [name + b": " + value for name, value in answer.raw_headers]
         self.transport.write(b"\r\n".join([*lines, b"", bytes(answer.body)]))
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._wait(_LINGER, self.transport.abort)
+        self._wait(_LINGER)
 
     def on_message_begin(self) -> None:
         """Note that a head begins."""
         self._in_head = self._in_request = True
-        self._beside, self._body, self._fields, self._unread = self._fed, 0, 0, 0
+        self._beside = self._fed
+        self._body = 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a field; one that follows the body is not kept."""
-        self._fields += 1
-        if self._fields > _MOST_FIELDS:
-            raise _TooLongError
+        """Keep a field, unless it follows the body."""
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Note that the head has ended."""
         self._in_head = False
-        if len(self.pipeline) >= _MOST_AHEAD:
-            raise _TooLongError
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -159,7 +151,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_request = False
         self._rest()
         super().on_message_complete()
-        if self.door is not None and not self.cycle.response_complete:
+        if not self.cycle.response_complete:
             self.door.busy(self)
 
     def on_response_complete(self) -> None:
@@ -167,23 +159,21 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._in_request and not self.pipeline and not self.transport.is_closing():
             self._rest()
-            self._wait(_LINGER, self.transport.abort)
-        if self.door is not None:
-            self.door.idle(self)
+            self._wait(_LINGER)
+        self.door.idle(self)
 
     def pause_writing(self) -> None:
         """Wait until they have read, but not for ever."""
         super().pause_writing()
         if self._stuck is None:
             self._stuck = self.loop.call_later(_SECONDS, self.transport.abort)
-        if self.door is not None:
-            self.door.idle(self)
+        self.door.idle(self)
 
     def resume_writing(self) -> None:
         """Go on."""
         self._unstick()
         super().resume_writing()
-        if self.door is not None and self.cycle is not None and not self.cycle.response_complete:
+        if not self.answered:
             self.door.busy(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -191,11 +181,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._rest()
         self._unstick()
         super().connection_lost(exc)
-        if self.door is not None:
-            self.door.left(self)
+        self.door.left(self)
 
-    def _wait(self, seconds: float, end: Callable[[], None]) -> None:
-        self._waiting = self.loop.call_later(seconds, end)
+    def _wait(self, seconds: float) -> None:
+        self._waiting = self.loop.call_later(seconds, self.transport.abort)
 
     def _rest(self) -> None:
         if self._waiting is not None:
@@ -211,20 +200,9 @@ class BoundedProtocol(HttpToolsProtocol):
 class Listener:
     """Takes connections up to a number; beyond it, whoever has kept us waiting for longest has to go.
 
-    Parameters
-    ----------
-    config : Config
-        The configuration of the application, loaded and without TLS.
-    listening : socket.socket
-        The socket.
-    most : int
-        How many connections there may be, those before their handshake included.
-    log : Log
-        Where trouble is logged.
-    tls : ssl.SSLContext or None
-        The TLS context of new connections; None for a listener behind a proxy. It may be replaced at any time.
-    known : bool
-        Whether those who have finished the handshake are known, and nobody has to go for a stranger.
+    `most` counts those before their handshake, too. `tls` is the context of new connections, and may be replaced at any
+    time; a listener behind a proxy has none. With `known`, those who have finished the handshake are known, and nobody
+    has to go for a stranger.
     """
 
     def __init__(
@@ -237,9 +215,13 @@ class Listener:
         tls: ssl.SSLContext | None,
         known: bool = False,
     ) -> None:
-        self._config, self._socket, self._most, self._log, self._known = config, listening, most, log, known
+        self._config = config
+        self._socket = listening
+        self._most = most
+        self._log = log
+        self._known = known
         self.tls = tls
-        self._state = ServerState()
+        self.state = ServerState()
         self._open: set[BoundedProtocol] = set()
         self._waiting: dict[BoundedProtocol, None] = {}
         self._reading = False
@@ -293,8 +275,7 @@ class Listener:
         return True
 
     def _admit(self, line: socket.socket) -> None:
-        connection = BoundedProtocol(self._config, self._state, {}, self._loop)
-        connection.door = self
+        connection = BoundedProtocol(self._config, self, self._loop)
         self._open.add(connection)
         self._waiting[connection] = None
         limits = {"ssl_handshake_timeout": _HANDSHAKE, "ssl_shutdown_timeout": _SHUTDOWN}
@@ -357,5 +338,5 @@ class Listener:
     def _abort(self, *, answered: bool) -> None:
         """End connections, or only those that wait for nothing but the other side's last word of TLS."""
         for one in list(self._open):
-            if one.beginning is None and (not answered or one.cycle is None or one.cycle.response_complete):
+            if one.beginning is None and (one.answered or not answered):
                 one.transport.abort()

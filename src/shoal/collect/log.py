@@ -75,13 +75,7 @@ def _kind(level: int, event: str, facts: dict[str, object]) -> _Kind:
 
 
 def _about(count: int) -> str:
-    """Return a count so coarsely that it does not say how many reports have come.
-
-    Examples
-    --------
-    >>> _about(7), _about(4711)
-    ('1+', '1000+')
-    """
+    """Return a count so coarsely that it does not say how many reports have come: 4711 as '1000+'."""
     return f"{10 ** (len(str(count)) - 1)}+"
 
 
@@ -97,13 +91,7 @@ def _word(text: str) -> str:
 
 
 def facts_of(error: BaseException) -> dict[str, Any]:
-    """Return what happened and where in our code, but no value that may have come from somebody.
-
-    Parameters
-    ----------
-    error : BaseException
-        An exception that was raised.
-    """
+    """Return what happened and where in our code, but no value that may have come from somebody."""
     number = getattr(error, "errno", None)
     name = getattr(error, "filename", None)
     file = PurePath(name).name if isinstance(name, str | PurePath) else ""
@@ -160,15 +148,7 @@ def handler(log: Log) -> dict[str, logging.Handler]:
 
 
 class RoundWatch:
-    """Logs each change of state of the rounds of a task, and keeps the list of overdue rounds.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    log : Log
-        The log that is written.
-    """
+    """Logs each change of state of the rounds of a task, and keeps the list of overdue rounds."""
 
     def __init__(self, task: Task, log: Log) -> None:
         self._task = task
@@ -179,12 +159,7 @@ class RoundWatch:
     def look(self, rounds: Sequence[Round], now: float) -> None:
         """Log what has changed since the last look, and once a minute each round that is overdue at `now`.
 
-        Parameters
-        ----------
-        rounds : sequence of Round
-            All rounds that the store lists, the open one last.
-        now : float
-            The time in seconds since 1970.
+        `rounds` are all that the store lists, the open one last; `now` is in seconds since 1970.
         """
         if self._seen is not None:
             for one in rounds:
@@ -207,17 +182,7 @@ class RoundWatch:
 
 
 def overdue(task: Task, one: Round, now: float) -> str | None:
-    """Return what a round waits for if it ended more than a round's length ago: helpers, release or analyst.
-
-    Parameters
-    ----------
-    task : Task
-        The task, whose `round_seconds` is the time that a round may wait.
-    one : Round
-        The round.
-    now : float
-        The time in seconds since 1970.
-    """
+    """Return what a round that ended more than its length before `now` waits for: helpers, release or analyst."""
     if one.state not in (State.SEALED, State.READY) or now <= one.closes + task.round_seconds:
         return None
     if one.state == State.READY:

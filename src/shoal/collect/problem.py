@@ -19,19 +19,10 @@ _MOST_AT_ONCE = 256
 
 
 def problem(status: HTTPStatus, detail: str, *, retry_after: int | None = None, **members: Any) -> Response:
-    """Return an answer that says what is wrong.
+    """Return an answer that says what is wrong, with nothing of the request in `detail`; `members` are for programs.
 
-    Parameters
-    ----------
-    status : HTTPStatus
-        Of HTTP.
-    detail : str
-        What is wrong and what to do, with nothing of the request in it.
-    retry_after : int, optional
-        After how many seconds to try again; up to twice as many are added at random, so that not all who were sent away
-        together come back together.
-    **members : object
-        Further facts, for programs.
+    `retry_after` is in seconds; up to twice as many are added at random, so that not all who were sent away
+    together come back together.
     """
     content = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail, **members}
     headers = {} if retry_after is None else {"Retry-After": str(random.randint(retry_after, 3 * retry_after))}
@@ -41,17 +32,7 @@ def problem(status: HTTPStatus, detail: str, *, retry_after: int | None = None, 
 
 
 class Document:
-    """Bytes that do not change, as an application that answers with them.
-
-    Parameters
-    ----------
-    data : bytes
-        The bytes.
-    media_type : str
-        What they are.
-    shed : callable
-        Returns what to answer if too many read already.
-    """
+    """Bytes that do not change, as an application; `shed` makes the answer if too many read them already."""
 
     def __init__(self, data: bytes, media_type: str, shed: Callable[[], Response]) -> None:
         self._data, self._shed = data, shed

@@ -50,32 +50,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Round:
-    """A round as the store has it.
+    """A round as the store has it. Times are in seconds since 1970.
 
-    Attributes
-    ----------
-    number : int
-        Counted from 1.
-    state : State
-        How far it has come.
-    closes : float
-        When it ends, in seconds since 1970.
-    reports : int, optional
-        How many it has, one for each person; None before it is sealed.
-    manifest : bytes, optional
-        That was signed; None before it is ready.
-    discarded : bool
-        Whether it ended too small, and was thrown away.
-    token_key : bytes, optional
-        What the tokens of this round are hashed with; None once it is sealed.
-    messages : int, optional
-        How many ciphertexts it has, if that is another number: in bundles, and with dummies.
-    helped : int
-        Whose dummies it has, of the helpers that the task names: a bit for each, the first one the lowest.
-    prefixes : bytes, optional
-        Of a hunt, the signed list of what is counted in it.
-    seal : bytes, optional
-        A random id of its seal, committed with it; None before it is sealed, and if it was discarded.
+    `reports` counts people, `messages` ciphertexts where that is another number: in bundles, and with
+    dummies; both are None before the round is sealed. `token_key` is what the tokens of this round are hashed
+    with, until it is sealed. `helped` has a bit for each helper of the task whose dummies are there, the
+    first one the lowest. `prefixes` is the signed list of a heavy-hitter search. `seal` is a random id of the
+    seal, committed with it.
     """
 
     number: int
@@ -99,14 +80,8 @@ class Round:
 class Record(NamedTuple):
     """A sealed report on its way into the store; or a whole bundle, whose messages are stored one by one.
 
-    Attributes
-    ----------
-    digest : bytes
-        By which a repeated report is recognised.
-    body : bytes
-        The ciphertext, or those of a bundle one after the other.
-    tag : bytes, optional
-        The hash of the sender's token in this round; None if no token was asked for.
+    By its `digest` a repeated report is recognised. `tag` is the hash of the sender's token in this round, if
+    there is one.
     """
 
     digest: bytes

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from inspect import get_annotations
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -24,7 +25,7 @@ from shoal.collect.kinds.dummy_rounds import ASKING, proof_of
 from shoal.collect.task import MOST_TASK_BYTES, Task, task_id
 from shoal.durable_file import locked, whole_file
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError, WrongKeyError
-from shoal.strict_json import Fields, read_fields, shortened
+from shoal.strict_json import read_fields, shortened
 
 __all__ = ["Helper", "Receipt", "Sender", "exclusive", "fetch_task", "read_tokens", "refusal"]
 
@@ -34,14 +35,6 @@ PATIENCE = 60.0
 _BUSY = (429, 500, 502, 503, 504)
 """Statuses after which the same request is sent again, if the answer says when."""
 _FILE = "report.json"
-_FIELDS: Fields = {
-    "task": str,
-    "round": int,
-    "report": str,
-    "sent": bool,
-    "first_round": int,
-    "first_time": int | float,
-}
 _LARGEST_ROUND = 10**18
 _AGAIN = "repeat the same command: the same report is sent again, and counts once"
 _FOREIGN = (
@@ -54,7 +47,6 @@ _NO_TOKEN = "a token is up to 1000 letters, digits and signs without blanks"
 _DRIFT, _GRACE = 1.01, 1.0
 """How much faster than ours the shuffler's clock may run, and by how many seconds it may be ahead."""
 _DUMMY_FILE = "dummies.json"
-_DUMMY_FIELDS: Fields = {"task": str, "key": str, "round": int, "dummies": str | None}
 _DUMMIES_AGAIN = "repeat the same command: the same dummies are sent again, and are added once"
 _FOREIGN_DUMMIES = (
     "is damaged, or belongs to another task or key, so that nobody knows for which rounds dummies were drawn. Nothing "
@@ -81,26 +73,13 @@ def exclusive(folder: Path) -> Iterator[None]:
 class StateFile(Generic[_T]):
     """What a client or a helper keeps between two calls, in a file that is replaced as a whole.
 
-    Attributes
-    ----------
-    folder : Path or None
-        Where the file is; None keeps all in memory.
-    name : str
-        Of the file.
-    kind : type
-        A dataclass with what is kept.
-    fields : dict
-        The types of its fields.
-    ours : callable
-        Returns whether it belongs to this task and party, or raises `ValueError`.
-    damaged : str
-        What to say after the path if it does not.
+    Without a folder all is in memory. `kind` is a dataclass. `ours` returns whether what was read belongs to
+    this task and party, or raises `ValueError`; `damaged` says what to do if it does not.
     """
 
     folder: Path | None
     name: str
     kind: type[_T]
-    fields: Fields
     ours: Callable[[_T], bool]
     damaged: str
     memory: _T | None = None
@@ -111,7 +90,7 @@ class StateFile(Generic[_T]):
             return self.memory
         path = self.folder / self.name
         try:
-            kept = self.kind(**read_fields(path.read_bytes(), self.fields, str(path)))
+            kept = self.kind(**read_fields(path.read_bytes(), get_annotations(self.kind), str(path)))
             fine = self.ours(kept)
         except FileNotFoundError:
             return None
@@ -157,21 +136,9 @@ class Receipt:
 class _Kept:
     """What is kept between two calls; never the value, and never the report unsealed.
 
-    Attributes
-    ----------
-    task : str
-        Its id.
-    round : int
-        Of the last report.
-    report : str
-        That report, sealed, in hexadecimal; of a bundle, all messages.
-    sent : bool
-        Whether the shuffler has it for sure.
-    first_round : int
-        A round that was open at `first_time`: that of the first report, or of the last one before the clock was set
-        back.
-    first_time : float
-        The time by which the pace of rounds is checked.
+    `report` is the sealed report of round `round` in hexadecimal, of a bundle all messages, and `sent`
+    whether the shuffler has it for sure. Round `first_round` was open at `first_time`, by which the pace of
+    rounds is checked: at the first report, or at the last one before the clock was set back.
     """
 
     task: str
@@ -179,7 +146,7 @@ class _Kept:
     report: str
     sent: bool
     first_round: int
-    first_time: float
+    first_time: int | float
 
 
 def fetch_task(connection: Connection, pinned: str) -> Task:
@@ -246,7 +213,7 @@ class Sender:
         self.task = task
         self.connection = connection
         self._folder = state
-        self._state = StateFile(state, _FILE, _Kept, _FIELDS, self._is_ours, _FOREIGN)
+        self._state = StateFile(state, _FILE, _Kept, self._is_ours, _FOREIGN)
         self._headers = {"Content-Type": "application/octet-stream"} | (
             {"Authorization": f"Bearer {token}"} if token else {}
         )
@@ -389,16 +356,8 @@ def refusal(url: str, answer: Answer, *, dummies: bool = False) -> CollectError:
 class _Drawn:
     """What is kept between two calls; never a dummy unsealed, nor how many there are of a category.
 
-    Attributes
-    ----------
-    task : str
-        Its id.
-    key : str
-        The helper's public key, in hexadecimal.
-    round : int
-        The last one for which dummies were drawn.
-    dummies : str or None
-        All of them, sealed, in hexadecimal; None once the shuffler has them for sure, or will never take them.
+    `dummies` are those of round `round`, sealed, in hexadecimal, until the shuffler has them for sure or will
+    never take them. `key` is the helper's public key in hexadecimal.
     """
 
     task: str
@@ -430,7 +389,7 @@ class Helper:
         if self._public not in task.helper_keys:
             raise WrongKeyError("this is not the private key of a helper that the task names; give that one")
         self.task, self.connection, self._folder, self._key = task, connection, state, key
-        self._state = StateFile(state, _DUMMY_FILE, _Drawn, _DUMMY_FIELDS, self._is_ours, _FOREIGN_DUMMIES)
+        self._state = StateFile(state, _DUMMY_FILE, _Drawn, self._is_ours, _FOREIGN_DUMMIES)
 
     def send(self) -> list[int]:
         """Draw, seal and send dummies for all rounds that wait for them, and return the numbers of these rounds."""

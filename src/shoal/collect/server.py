@@ -51,13 +51,7 @@ def check_system() -> None:
 
 
 def public_connections(log: Log) -> int:
-    """Raise the limit on open files as far as it goes, and return how many of them may be connections of strangers.
-
-    Parameters
-    ----------
-    log : Log
-        Is written to if there are fewer than usual.
-    """
+    """Raise the limit on open files as far as it goes, and return how many of them may be connections of strangers."""
     import resource
 
     wanted = _MOST_CONNECTIONS + _RESERVE
@@ -267,17 +261,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True)
 class _Reload:
-    """Files that are read again when they change and at SIGHUP.
-
-    Attributes
-    ----------
-    event : str
-        The name of the event in the log.
-    files : WatchedFiles
-        The files.
-    read : callable
-        Reads and applies them, or raises `ShoalError` and changes nothing.
-    """
+    """Files that are read again when they change and at SIGHUP; `read` applies them all, or raises `ShoalError`."""
 
     event: str
     files: WatchedFiles

@@ -67,18 +67,8 @@ class _Single(NamedTuple):
 class Bulk:
     """Many reports in one request, stored part by part, while single reports go first.
 
-    Attributes
-    ----------
-    number : int
-        Of the round.
-    body : bytes
-        The ciphertexts, one after the other.
-    length : int
-        Of each.
-    answer : Future
-        Is done when all are stored, or fails as storing the next part did.
-    stored : int
-        Bytes of the body that are stored for good.
+    The body has ciphertexts of `length` bytes, and its first `stored` bytes are stored for good. `answer` is
+    done when all are, or fails as storing the next part did.
     """
 
     number: int
@@ -104,10 +94,7 @@ class _Pause:
 class Writer:
     """Two queues of uploads, each answered when it is on the disk, or when it is known that it is not.
 
-    Parameters
-    ----------
-    accept : callable
-        Stores reports of a round, and raises if it did not store any of them.
+    `accept` stores reports of a round, and raises if it did not store any of them.
     """
 
     def __init__(self, accept: Callable[[int, Sequence[Record]], None]) -> None:
@@ -612,15 +599,7 @@ _HANDLERS: dict[Any, Any] = {
 
 
 class _Scrubbed:
-    """An application whose unforeseen errors are logged as a line of the code, without anything of the request.
-
-    Parameters
-    ----------
-    tell : callable
-        Is given such an error.
-    routes : Route
-        What there is.
-    """
+    """An application whose unforeseen errors are logged as a line of the code, without anything of the request."""
 
     def __init__(self, tell: Callable[[Exception], None], *routes: Route) -> None:
         self._tell = tell

@@ -113,17 +113,7 @@ def _mapped(
 
 
 def count(batch: BatchFile, sealed: SealedRound, private_key: bytes) -> ShardCounts:
-    """Return the counts of a batch, opened on Spark.
-
-    Parameters
-    ----------
-    batch : BatchFile
-        Checked; all workers must be able to read its file.
-    sealed : SealedRound
-        How its reports are opened and counted.
-    private_key : bytes
-        The 32 bytes of the analyst's.
-    """
+    """Return the counts of a batch, opened on Spark, whose workers must all be able to read its file."""
     batch = BatchFile(batch.path.resolve(), batch.manifest)
     total = batch.manifest.records
 

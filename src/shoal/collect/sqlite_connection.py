@@ -29,14 +29,8 @@ _REFUSED = {
 def durable_database(path: Path, *, patience: float, shared: bool = False) -> sqlite3.Connection:
     """Return a connection with a write-ahead log that is forced to the disk at every commit.
 
-    Parameters
-    ----------
-    path : Path
-        The file; it is created if it does not exist.
-    patience : float
-        How many seconds to wait for others who write.
-    shared : bool
-        Whether a thread that has not opened it may close it.
+    It waits `patience` seconds for others who write. Threads that have not opened it may close it if it is
+    `shared`.
     """
     database = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=not shared)
     try:
@@ -71,15 +65,7 @@ def typed_errors(path: Path) -> Iterator[None]:
 
 
 def check_pages(path: Path, *, patience: float) -> None:
-    """Raise `DamagedError` if pages of a database are damaged: a second or so for a gigabyte that is in memory.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    patience : float
-        How many seconds to wait for others who write.
-    """
+    """Raise `DamagedError` if pages of a database are damaged: a second or so for a gigabyte that is in memory."""
     # On a connection of its own: others go by the pages that they have read before.
     with typed_errors(path), closing(durable_database(path, patience=patience)) as database:
         # Not the quick one: it takes a page of the same table for the right one.

@@ -26,12 +26,7 @@ _SEAL_BYTES = 16
 class StoreError(CollectError):
     """A database that refuses what it is asked: it was set up otherwise, or changed by somebody.
 
-    Parameters
-    ----------
-    message : str
-        What to say, with nothing of what was sent in it.
-    code : str, optional
-        The name or number of this error in the database.
+    `code` is the name or number of this error in the database. The message has nothing of what was sent.
     """
 
     def __init__(self, message: str, code: str | None = None) -> None:
@@ -358,15 +353,7 @@ class Store(ABC):
 
     @contextmanager
     def _using(self, access: AbstractContextManager[Any], *, damaged: bool = False) -> Iterator[Any]:
-        """Use the database with errors that are shoal's own, and remember damage, whoever comes across it.
-
-        Parameters
-        ----------
-        access : context manager
-            A transaction, or a view.
-        damaged : bool
-            Whether this is done with a damaged database, too.
-        """
+        """Use the database (a `damaged` one, too) with errors that are shoal's own, and remember damage."""
         if self.trouble is not None and not damaged:
             raise DamagedError(self.trouble)
         try:
@@ -476,13 +463,7 @@ _C = TypeVar("_C", bound=_Connection)
 
 
 class ThreadConnections(Generic[_C]):
-    """Connections that are made when a thread first asks for one, and closed all at once.
-
-    Parameters
-    ----------
-    connect : callable
-        Makes a connection that any thread may close.
-    """
+    """Connections that are made when a thread first asks for one, and closed all at once, by any thread."""
 
     def __init__(self, connect: Callable[[], _C]) -> None:
         self._connect = connect

@@ -2,13 +2,12 @@
 
 import hashlib
 import hmac
-import json
 import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unicodedata import category, normalize
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -23,10 +22,7 @@ from shoal.files.names import Names
 from shoal.mechanisms import Categorical
 from shoal.pairs.registry import stored_mechanism, wire_code
 from shoal.planning.hunt import Hunt
-from shoal.strict_json import Fields, read_fields, shortened
-
-if TYPE_CHECKING:
-    from shoal.planning.hunt import Hunt
+from shoal.strict_json import Fields, canonical, read_fields, shortened
 
 __all__ = [
     "KEY_BYTES",
@@ -163,7 +159,7 @@ class Task:
         self._check_minimum()
 
     @cached_property
-    def plan(self) -> "Hunt | None":
+    def plan(self) -> Hunt | None:
         """The plan of all rounds together, if they are fixed together."""
         return self.kind.plan(self)
 
@@ -190,7 +186,7 @@ class Task:
                 f"{self.epsilon_limit!r} at delta={self.delta!r}: {_advice(self)}"
             )
 
-    def central(self, valid: int) -> "PrivacyCurve":
+    def central(self, valid: int) -> PrivacyCurve:
         """Return the guarantee of a round with this many valid reports, of which `fakes` hide nobody."""
         return amplify(self.mechanism, reports=max(valid - self.fakes, 1))
 
@@ -258,7 +254,7 @@ class Task:
 
     @cached_property
     def _canonical(self) -> bytes:
-        return _canonical(self.to_dict())
+        return canonical(self.to_dict())
 
     def to_bytes(self) -> bytes:
         """Return the task as canonical JSON: sorted fields, no blanks, UTF-8."""
@@ -319,7 +315,7 @@ class Task:
         written = task.to_dict()
         if unversioned:
             del written["mechanism"]["version"]
-            vars(task)["_canonical"] = _canonical(written)  # whose hash is the id that was pinned
+            vars(task)["_canonical"] = canonical(written)  # whose hash is the id that was pinned
         if task.to_bytes() != data:
             other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != written[name]]
             reason = f"{' and '.join(other)} do not fit the rest" if other else "it is not in canonical form"
@@ -336,10 +332,6 @@ class Task:
             reason = f"cannot read {path}: {error.strerror}; `shoal task new` makes a task"
             raise StorageError(reason, error) from None
         return Task.from_bytes(data, pinned=pinned, source=str(path))
-
-
-def _canonical(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def _made(values: dict[str, Any], source: str) -> Task:

@@ -15,13 +15,7 @@ _HASH = re.compile("sha256:[0-9a-fA-F]{64}")
 
 
 class WatchedFiles:
-    """Files whose inode, size or time of modification shows that they were replaced.
-
-    Parameters
-    ----------
-    paths : iterable of Path
-        The files. A file that does not exist has changed once it does.
-    """
+    """Files whose inode, size or time of modification shows that they were replaced, or are there now."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = tuple(paths)
@@ -50,14 +44,9 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 @dataclass(frozen=True)
 class TokenList:
-    """Who may send: hashes of personal tokens, and of the tokens of relays, which may send many reports at once.
+    """Who may send: SHA-256 of personal tokens, and of the tokens of relays, which may send many reports at once.
 
-    Attributes
-    ----------
-    people : frozenset of bytes, optional
-        SHA-256 of each personal token; None if nobody needs one.
-    relays : frozenset of bytes
-        SHA-256 of each relay's token.
+    Nobody needs a personal token if `people` is None.
     """
 
     people: frozenset[bytes] | None = None
@@ -65,15 +54,7 @@ class TokenList:
 
 
 class TokenFiles:
-    """The files in which tokens stand, one a line, or their hashes as sha256:HEX.
-
-    Parameters
-    ----------
-    people : Path or None
-        The file of personal tokens; None if nobody needs one.
-    relays : Path or None
-        The file of the tokens of relays; None if there are none.
-    """
+    """The files with the tokens of people and of relays, one per line, or their hashes as sha256:HEX."""
 
     def __init__(self, people: Path | None, relays: Path | None) -> None:
         self._people, self._relays = people, relays

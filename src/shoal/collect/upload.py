@@ -43,17 +43,7 @@ class _NoRoomError(Exception):
 
 
 class Upload:
-    """An endpoint without the comforts of a request: this is what the shuffler does all day.
-
-    Parameters
-    ----------
-    task : Task
-        Whose reports these are.
-    tokens : TokenList
-        Who may send.
-    rounds : Service
-        Where they go.
-    """
+    """An endpoint without the comforts of a request: this is what the shuffler does all day."""
 
     def __init__(self, task: Task, tokens: TokenList, rounds: "Service") -> None:
         self._task, self.tokens, self._rounds = task, tokens, rounds
@@ -156,12 +146,7 @@ class Upload:
 class DummyUpload:
     """Two endpoints for the helpers that the task names: which rounds wait for them, and their dummies.
 
-    Parameters
-    ----------
-    shuffler : Shuffler
-        Whose rounds wait.
-    run : callable
-        Runs a function with arguments in the thread that releases rounds, and awaits what it returns.
+    `run` calls a function in the thread that releases rounds, and awaits what it returns.
     """
 
     def __init__(self, shuffler: Shuffler, run: Callable[..., Awaitable[Any]]) -> None:

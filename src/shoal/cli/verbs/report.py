@@ -5,7 +5,7 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -14,9 +14,6 @@ from shoal.cli.collect_output import print_receipt
 from shoal.cli.options import Json
 from shoal.cli.output import show
 from shoal.errors import ParameterError
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["report", "state_home"]
 

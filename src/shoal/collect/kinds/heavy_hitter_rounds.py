@@ -9,7 +9,6 @@ The analyst signs a list of prefixes for every round; each names the one before 
 """
 
 import hashlib
-import json
 import struct
 from bisect import bisect_left
 from dataclasses import asdict, dataclass, fields
@@ -31,7 +30,7 @@ from shoal.mechanisms.covered import Covered
 from shoal.mechanisms.mechanism import Reports
 from shoal.planning.coded_strings import CodedStrings
 from shoal.planning.hunt import Hunt
-from shoal.strict_json import read_fields
+from shoal.strict_json import canonical, read_fields
 
 if TYPE_CHECKING:
     from shoal.collect.batch import Manifest
@@ -246,13 +245,7 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
 
 @dataclass(frozen=True)
 class Candidates:
-    """What people run in a round of a hunt, counted for its candidates alone: its geometry has far more outputs.
-
-    Parameters
-    ----------
-    mechanism : Covered
-        Of the round.
-    """
+    """What clients run in a heavy-hitter round, counted for candidates alone: its geometry has far more outputs."""
 
     mechanism: Covered
 
@@ -280,17 +273,7 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class CandidateCounts:
-    """What a round of a hunt says: how many messages support each of its candidates.
-
-    Attributes
-    ----------
-    mechanism : Covered
-        Of the round.
-    values : numpy.ndarray
-        As `Candidates` tallies them.
-    reports : int
-        How many people there are.
-    """
+    """How many messages support each candidate of a round, as `Candidates` tallies them, and how many reports came."""
 
     mechanism: Covered
     values: NDArray[np.int64]
@@ -366,7 +349,7 @@ class PrefixList:
             "task": task.id,
         }
         content["signature"] = key.sign(_signed_bytes(content)).hex()
-        return PrefixList.verified(_canonical(content), task, number, before)
+        return PrefixList.verified(canonical(content), task, number, before)
 
     @staticmethod
     def verified(data: bytes, task: "Task", number: int, before: "PrefixList | None") -> "PrefixList":
@@ -384,7 +367,7 @@ class PrefixList:
             raise ForgedError(
                 f"{source} is not signed by the analyst of this task: somebody else made it, or changed it"
             ) from None
-        if _canonical(values | {"signature": signature}) != data or values["format"] != _FORMAT:
+        if canonical(values | {"signature": signature}) != data or values["format"] != _FORMAT:
             raise FormatError(f"{source} is not in canonical form, or of another version")
         if (values["task"], values["round"]) != (task.id, number):
             raise ForgedError(f"{source} is for another task or round than {task.id[:16]}…, round {number:,}")
@@ -434,25 +417,13 @@ class PrefixList:
         return 1 + (place << self.added_bits) + (prefix - (parent << self.added_bits))
 
 
-def _canonical(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
 def _signed_bytes(content: dict[str, Any]) -> bytes:
     stated = {name: value for name, value in content.items() if name != "signature"}
-    return f"{_FORMAT}\n".encode() + _canonical(stated)
+    return f"{_FORMAT}\n".encode() + canonical(stated)
 
 
 def _check_listed(parents: int, bits: int) -> None:
-    """Raise `ParameterError` if `parents` prefixes, extended by `bits` bits, are too many for one round.
-
-    Parameters
-    ----------
-    parents : int
-        The number of prefixes that are extended.
-    bits : int
-        The number of bits that are added to each.
-    """
+    """Raise `ParameterError` if `parents` prefixes, extended by `bits` bits, are too many for one round."""
     if parents << bits > _MOST_LISTED:
         raise ParameterError(
             f"{parents:,} prefixes, extended by {bits} bits, are more than {_MOST_LISTED:,}; raise deviations"

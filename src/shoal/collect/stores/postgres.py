@@ -126,20 +126,10 @@ _COLUMNS = "number, state, closes, reports, manifest, discarded"
 
 
 class PostgresStore(Store, schemes=["postgresql", "postgres"]):
-    """All rounds of one task in a database.
+    """All rounds of one task in a database, in a schema of its own, so that tasks can share the database.
 
-    Damage is what the server says that it has come across.
-
-    Parameters
-    ----------
-    url : str
-        Of the database, such as postgresql://user@host/name; whatever libpq understands.
-    task : Task
-        Whose reports these are. Tasks can share a database: each has a schema of its own.
-    now : float, optional
-        The time, in seconds since 1970, at which the first round begins; if not given, that of the server.
-    new : bool
-        Whether rounds are begun where there are none.
+    Damage is what the server says that it has come across. The first round begins at `now`, in seconds since
+    1970, or at the time of the server; not without `new`.
     """
 
     repair = "repair the database with PostgreSQL's own means"

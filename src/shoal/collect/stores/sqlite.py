@@ -51,18 +51,10 @@ _SLOW_DISK = 0.1
 
 
 class SqliteStore(Store, schemes=["sqlite"]):
-    """All rounds of one task in one file.
+    """All rounds of one task in one file; a file of another task is refused.
 
-    Its pages are checked when it is opened and when a round ends.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it is created if it does not exist.
-    task : Task
-        Whose reports these are; a file of another task is refused.
-    now : float
-        The time, in seconds since 1970, at which the first round begins.
+    Its pages are checked when it is opened and when a round ends. The first round begins at `now`, in seconds
+    since 1970.
     """
 
     keeps_several = True
