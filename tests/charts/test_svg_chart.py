@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.charts import STYLE, Axis, Chart
-from shoal.charts.chart_parts import clipped, printable, samples
+from shoal.charts.chart_parts import clipped, samples
 from shoal.charts.label_positions import Box
 from shoal.charts.svg_writer import laid_out
 from shoal.errors import ParameterError
+from shoal.shown import printable
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _NASTY = '<script>alert("1")</script> & \' \x00 \ud800 \u202e $x$ ]]>'

@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from shoal.charts.chart_parts import Bars, Line, clipped, printable, samples
+from shoal.charts.chart_parts import Bars, Line, clipped, samples
 from shoal.charts.colours import STYLE, Stroke, colour
 from shoal.charts.label_positions import (
     Box,
@@ -24,6 +24,7 @@ from shoal.charts.label_positions import (
     upright,
 )
 from shoal.charts.scale import Scale
+from shoal.shown import printable
 
 if TYPE_CHECKING:
     from shoal.charts.svg_chart import Chart
