@@ -211,10 +211,11 @@ def test_every_result_has_a_picture_with_numbers_and_free_labels(kind: type) -> 
     assert isinstance(chart, Chart)
     assert chart.title
     assert chart.description
-    texts = [text for text in laid_out(chart).texts if not text.turned]
+    layout = laid_out(chart)
+    texts = [text for text in layout.texts if not text.turned]
     assert any(re.search(r"\d", text.text) for text in texts)
     for index, one in enumerate(texts):
-        assert one.box.inside(Box(0, 0, chart.width, chart.pixels_high))
+        assert one.box.inside(Box(0, 0, chart.width, layout.height))
         assert not any(one.box.overlaps(two.box) for two in texts[index + 1 :])
     axes = result.plot()
     assert axes.get_title("left")

@@ -85,8 +85,8 @@ def _frame(axis: Axis, against: str) -> str:
 _PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 _WHEEL = "python_flint-*wasm32.whl"
 _PARTS = (
-    "__init__.py", "assumptions.py", "charts", "digits.py", "errors.py", "lazy_names.py", "proofs", "review",
-    "strict_json.py",
+    "__init__.py", "assumptions.py", "charts", "digits.py", "documentation.py", "errors.py", "lazy_names.py", "proofs",
+    "review", "shown.py", "strict_json.py",
 )  # fmt: skip
 _ADVICE = (
     "get both with `npm pack pyodide`, which is to be unpacked, and `pip download --no-deps --only-binary :all: "
