@@ -88,15 +88,6 @@ def is_number(text: str) -> bool:
 def number_in(text: str, name: str, *, such_as: str = "0.5, 1e-6 or 10_000") -> float:
     """Return the number in a text, in which there may be no comma.
 
-    Parameters
-    ----------
-    text : str
-        What was typed.
-    name : str
-        What it is for, as an error calls it.
-    such_as : str
-        How it may be written.
-
     Examples
     --------
     >>> number_in("0.5", "epsilon"), number_in("10_000", "epsilon")
@@ -116,13 +107,6 @@ def count_in(text: str, name: str) -> float:
     """Return the count in a text, in which commas may stand between groups of exactly three digits.
 
     That it is whole, and large enough, is for `shoal.checks.whole` to say.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-    name : str
-        What it is for, as an error calls it.
 
     Examples
     --------
@@ -145,13 +129,6 @@ it without the point
 
 def seconds_in(text: str, name: str) -> float:
     """Return how many seconds there are in a time such as 90, 90s, 10m, 1.5h or 7d.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-    name : str
-        What it is for, as an error calls it.
 
     Examples
     --------

@@ -50,13 +50,7 @@ Drawing = TypeVar("Drawing", bound=Callable[..., Chart])
 
 
 def draws(name: str) -> Callable[[Drawing], Drawing]:
-    """Register a function that draws the results of a type, and of types derived from it.
-
-    Parameters
-    ----------
-    name : str
-        The module and the name of the type.
-    """
+    """Register a function that draws the results of a type, and of types derived from it."""
 
     def register(drawing: Drawing) -> Drawing:
         _DRAWINGS[name] = drawing
@@ -66,15 +60,7 @@ def draws(name: str) -> Callable[[Drawing], Drawing]:
 
 
 def drawn(result: Shown, **options: object) -> Chart:
-    """Return the chart of a result.
-
-    Parameters
-    ----------
-    result : Shown
-        Of a type that has a drawing, or is derived from one that has.
-    **options : object
-        Those of its drawing.
-    """
+    """Return the chart of a result."""
     names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(result).__mro__]
     drawing = next((_DRAWINGS[name] for name in names if name in _DRAWINGS), None)
     if drawing is None:

@@ -84,17 +84,7 @@ allows, and has what that demands; the schema has more that may be left out."""
 
 
 def registry_entry(review: Review, *, training: bool = False, many: bool = False) -> dict[str, Any]:
-    """Return the entry for a review.
-
-    Parameters
-    ----------
-    review : Review
-        With a certificate, whose ε and δ are entered.
-    training : bool
-        Whether it is about a model that was trained, by a curator who sees the data.
-    many : bool
-        Whether there are many releases.
-    """
+    """Return the entry for a review."""
     if not review.certificates:
         raise ParameterError("an entry has only numbers that are proved, and this review has no certificate")
     certificate = Certificate.from_json(review.certificates[0])
@@ -212,25 +202,13 @@ _UNITS = {
 
 
 def registry_text(entry: dict[str, Any]) -> str:
-    """Return an entry as JSON that YAML reads alike: there 1e-06 is a text, and 1.0e-06 a number.
-
-    Parameters
-    ----------
-    entry : dict
-        As `registry_entry` returns it.
-    """
+    """Return an entry as JSON that YAML reads alike: there 1e-06 is a text, and 1.0e-06 a number."""
     text = json.dumps(entry, indent=2, ensure_ascii=False) + "\n"
     return re.sub(r'^( +"(?:epsilon|delta)": \d+)(e[-+]\d+)', r"\1.0\2", text, flags=re.MULTILINE)
 
 
 def wrong_fields(entry: Any) -> list[str]:
-    """Return what is wrong with an entry, by where it is: fields that are missing, unknown, or no choice of the schema.
-
-    Parameters
-    ----------
-    entry : object
-        Plain values.
-    """
+    """Return which fields of an entry are missing, unknown, or not a choice of the schema."""
     return list(_wrong(entry, _SCHEMA))
 
 

@@ -26,12 +26,7 @@ _EPSILON = Axis("central ε", "log", 1e-7, 20.0)
 def write(folder: Path, pyodide: Path | None = None) -> None:
     """Write all files of the page into a folder, which is made if it is not there.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to write.
-    pyodide : Path, optional
-        A folder with Pyodide and the wheel of python-flint for it, so that certificates are proved in the browser.
+    With `pyodide`, as `browser_proofs` takes it, certificates are proved in the browser.
     """
     served = page_files()
     files = {name: content for name, content in served.items() if name not in _SERVED}
@@ -97,10 +92,7 @@ _ADVICE = (
 def browser_proofs(downloaded: Path) -> dict[str, bytes]:
     """Return the files for proofs in a browser, by their paths in the folder of the page.
 
-    Parameters
-    ----------
-    downloaded : Path
-        A folder with Pyodide's files, in it or in its folder ``package``, and one wheel of python-flint.
+    `downloaded` has Pyodide's files, in it or in its folder ``package``, and one wheel of python-flint.
     """
     folders = (downloaded, downloaded / "package")
     found: dict[str, bytes] = {}
