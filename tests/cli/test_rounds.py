@@ -38,16 +38,6 @@ def test_compose_knows_the_other_ways(capsys: pytest.CaptureFixture[str], method
 
 
 @pytest.mark.slow
-def test_compose_reads_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "rounds.csv"
-    path.write_text("reports,local_epsilon,times\n10000,1,3\n1e5,2,\n")
-    status, out, _ = run(capsys, f"compose --table {path} --json")
-    assert status == 0
-    curves = [(shoal.amplify(local_epsilon=1, reports=1e4), 3), (shoal.amplify(local_epsilon=2, reports=1e5), 1)]
-    assert json.loads(out)["epsilon"] == shoal.compose(curves).epsilon(1e-6)
-
-
-@pytest.mark.slow
 def test_rounds_of_a_file_may_be_of_any_mechanism(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +74,12 @@ def test_rounds_of_a_file_may_be_of_any_mechanism(
         ("reports,local_epsilon\n5,1\n\nten,1\n", "line 4: reports must be a number"),
         ("reports,local_epsilon\n5,1\n,1\n", "line 3: reports must have a value"),
         ("reports,local_epsilon\n5,0,5\n", "line 2: more values than columns, the last of them '5'"),
+        (
+            'reports,local_epsilon\n5,"0,5"\n',
+            "line 2: local_epsilon must be a number such as 0.5, 1e-6 or 10_000, "
+            "got '0,5'; a comma is not a decimal point: write 0.5",
+        ),
+        ('reports,local_epsilon,local_delta\n"10,000",1,"1,0e-9"\n', "write 1.0e-9"),
         ("reports,local_epsilon,times\n5,1,0\n", "line 2: times must be at least 1"),
         ("reports,local_epsilon,times\n5,1,1.5\n", "line 2: times must be a whole number"),
         ("reports,local_epsilon,date\n5,1,31.1.2026\n", "line 2: date must be a day such as 2026-01-31"),

@@ -12,12 +12,12 @@ import pytest
 
 import shoal
 from shoal.cli import main
-from shoal.errors import AskedError, FormatError, LedgerDamagedError, ParameterError
+from shoal.errors import AskedError, LedgerDamagedError, ParameterError
 from shoal.questions.amplify import amplify
 from shoal.questions.attack import attack
 from shoal.questions.calibrate import calibrate
 from shoal.questions.compare import compare
-from shoal.questions.compose import COLUMNS, compose, stretches_in
+from shoal.questions.compose import compose
 from shoal.questions.copied_code import code_of
 from shoal.questions.curve import curve
 from shoal.questions.explain import explain
@@ -161,15 +161,6 @@ def test_compose_takes_alike_rounds_or_a_table() -> None:
         compose(table=NamedText(_TABLE), start=date(2026, 1, 1))
     with pytest.raises(AskedError, match="method = loss"):
         compose(**_SETTING, epsilon=1, method="renyi")
-
-
-def test_a_table_names_its_line() -> None:
-    assert COLUMNS[0] == "reports"
-    assert [stretch.times for stretch in stretches_in(NamedText("\ufeff" + _TABLE), "tightest")] == [3, 2]
-    with pytest.raises(ParameterError, match=r"the text, line 3: reports must be"):
-        stretches_in(NamedText("reports,local_epsilon\n10,1\nx,1\n"), "tightest")
-    with pytest.raises(FormatError, match="cannot read days"):
-        stretches_in(NamedText('reports,local_epsilon\n"10,1\n', "days"), "tightest")
 
 
 def test_a_ledger_is_read_from_its_text() -> None:
