@@ -156,7 +156,7 @@ def grid() -> list[Point]:
         build = partial(shoal.Laplace, local_epsilon=local)
         points.append(Point("laplace", "laplace", local, n, delta, partial(_amplified, build, n)))
     for (deviation, n), delta in _cycled(itertools.product((0.3, 0.5, 1.0, 3.0, 10.0), _REPORTS), 0):
-        build = partial(shoal.Gaussian, deviation=deviation)
+        build = partial(shoal.Gaussian, sigma=deviation)
         points.append(
             Point("gaussian", f"gaussian σ={deviation:g}", float("inf"), n, delta, partial(_amplified, build, n))
         )

@@ -33,10 +33,10 @@ KINDS: dict[str, Callable[[int], shoal.PrivacyCurve]] = {
 }
 """One curve of each kind, for a number of reports."""
 NOISES: dict[str, Callable[[int], shoal.PrivacyCurve]] = {
-    "gaussian, σ=0.3": lambda n: shoal.amplify(shoal.Gaussian(deviation=0.3), reports=n),
-    "gaussian, σ=0.5": lambda n: shoal.amplify(shoal.Gaussian(deviation=0.5), reports=n),
-    "gaussian, σ=1": lambda n: shoal.amplify(shoal.Gaussian(deviation=1), reports=n),
-    "gaussian, σ=3": lambda n: shoal.amplify(shoal.Gaussian(deviation=3), reports=n),
+    "gaussian, σ=0.3": lambda n: shoal.amplify(shoal.Gaussian(sigma=0.3), reports=n),
+    "gaussian, σ=0.5": lambda n: shoal.amplify(shoal.Gaussian(sigma=0.5), reports=n),
+    "gaussian, σ=1": lambda n: shoal.amplify(shoal.Gaussian(sigma=1), reports=n),
+    "gaussian, σ=3": lambda n: shoal.amplify(shoal.Gaussian(sigma=3), reports=n),
     "laplace, ε₀=1": lambda n: shoal.amplify(shoal.Laplace(local_epsilon=1), reports=n),
     "laplace, ε₀=2": lambda n: shoal.amplify(shoal.Laplace(local_epsilon=2), reports=n),
     "laplace, ε₀=8": lambda n: shoal.amplify(shoal.Laplace(local_epsilon=8), reports=n),
@@ -172,7 +172,7 @@ def blankets() -> None:
             shoal.SubsetSelection,
         )
     ]
-    for randomizer in (*randomizers, shoal.Laplace(local_epsilon=2), shoal.Gaussian(deviation=1)):
+    for randomizer in (*randomizers, shoal.Laplace(local_epsilon=2), shoal.Gaussian(sigma=1)):
         for delta in (1e-6, 1e-20):
             curve = shoal.amplify(randomizer, reports=10**6)
             start = time.process_time()

@@ -133,7 +133,7 @@ def test_without_false_alarms_only_delta_helps() -> None:
 
 @pytest.mark.slow
 def test_gaussian_noise_has_no_local_epsilon_and_an_answer() -> None:
-    curve = shoal.amplify(shoal.Gaussian(deviation=2), reports=1000)
+    curve = shoal.amplify(shoal.Gaussian(sigma=2), reports=1000)
     assert 0.01 < curve.attack_success(0.01) < 0.02
 
 

@@ -224,7 +224,7 @@ def test_audits_that_make_no_sense() -> None:
     for arguments in ({"trials": 10}, {"trials": 1.5}, {"confidence": 0}, {"confidence": 1}, {"first": 4}):
         with pytest.raises(ParameterError):
             audit(made, **arguments)
-    things: list[Any] = [7, shoal.Gaussian(deviation=1), RandomizedResponse]
+    things: list[Any] = [7, shoal.Gaussian(sigma=1), RandomizedResponse]
     for thing in things:
         with pytest.raises(ParameterError):
             audit(thing)

@@ -15,7 +15,7 @@ def _remembered() -> dict[str, int]:
 def test_nothing_is_remembered_after_clearing() -> None:
     year = shoal.amplify(shoal.RandomizedResponse(categories=11, local_epsilon=1), reports=1_234).repeated(365)
     first = year.epsilon(1e-6)
-    shoal.amplify(shoal.Gaussian(deviation=1), reports=1_234).epsilon(1e-6)
+    shoal.amplify(shoal.Gaussian(sigma=1), reports=1_234).epsilon(1e-6)
     assert len(_remembered()) > 5
     shoal.clear_caches()
     assert _remembered() == {}

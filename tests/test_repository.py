@@ -1,6 +1,7 @@
 """The files around the code: clean text, and workflows whose every command exists."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -117,6 +118,30 @@ sys.exit(pytest.main(["@tests/core.txt", "--collect-only", "-p", "no:xdist", "-p
     result = subprocess.run([sys.executable, "-c", script], cwd=_ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr
     assert int(re.findall(r"(\d+)(?:/\d+)? tests? collected", result.stdout)[-1].split("/")[0]) > 500
+
+
+@pytest.mark.parametrize(
+    ("changed", "areas"),
+    [
+        (["src/shoal/numerics/normal.py"], ["accounting", "data", "training", "collect", "interfaces"]),
+        (["src/shoal/curve.py"], ["accounting", "data", "training", "collect", "interfaces"]),
+        (["pyproject.toml", "docs/index.md"], ["accounting", "data", "training", "collect", "interfaces"]),
+        (["tests/planning/test_plan.py"], ["data", "training", "collect", "interfaces"]),
+        (["src/shoal/sgd/run.py"], ["training", "interfaces"]),
+        (["src/shoal/collect/stores/sqlite.py", "CHANGELOG.md"], ["collect", "interfaces"]),
+        (["docs/rounds.md", "tests/test_site.py", "src/shoal/cli/app.py"], ["interfaces"]),
+        ([], []),
+    ],
+)
+def test_a_change_runs_the_tests_of_areas_that_it_can_break(changed: list[str], areas: list[str]) -> None:
+    assert runpy.run_path(str(_ROOT / ".ci" / "areas"))["areas_of"](changed) == areas
+
+
+def test_every_folder_belongs_to_an_area() -> None:
+    """Each folder of tests is in a list of the Makefile, so that `make test AREA=` leaves none of them out."""
+    listed = set(re.findall(r"(?m)^IN_\w+ := (.*)$", (_ROOT / "Makefile").read_text()))
+    folders = {path.parent.name for path in (_ROOT / "tests").glob("*/__init__.py")}
+    assert folders - {name for line in listed for name in line.split()} == set()
 
 
 def test_other_settings_can_be_read() -> None:

@@ -40,7 +40,7 @@ def answers_have_types() -> None:
     assert_type(shoal.lower_bound(local_epsilon=1, reports=100), LowerBound)
     assert_type(shoal.compose([curve, (curve, 3)], method="renyi"), shoal.PrivacyCurve)
     assert_type(shoal.calibrate(epsilon=1, delta=1e-6, reports=100).local_epsilon, float)
-    assert_type(shoal.explain("loss"), Theorem)
+    assert_type(shoal.explain("pld"), Theorem)
     assert_type(shoal.theorems("training"), tuple[Theorem, ...])
     shoal.amplify(local_epsilon="1", reports=10)  # type: ignore[arg-type]
     curve.epsilon("1e-6")  # type: ignore[arg-type]

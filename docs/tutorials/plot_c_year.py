@@ -30,9 +30,9 @@ print(f"365 days: ε = {rounded_up(careless.epsilon(1e-6), 3)}")
 # %%
 # Plan the year
 # -------------
-# ``times=365`` asks for the best randomizer whose 365 rounds together keep the promise.
+# ``rounds=365`` asks for the best randomizer whose 365 rounds together keep the promise.
 
-year = shoal.plan(categories=20, reports=50_000, epsilon=1, delta=1e-6, times=365)
+year = shoal.plan(categories=20, reports=50_000, epsilon=1, delta=1e-6, rounds=365)
 print(
     f"ε₀ = {year.mechanism.local_epsilon:.3f}, one day has ε = {rounded_up(year.best.round_epsilon, 3)}"
 )

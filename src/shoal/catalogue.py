@@ -183,7 +183,7 @@ def explain(name: str, *, kind: str | None = None) -> Theorem:
     Parameters
     ----------
     name : str
-        Such as "strong-clones", "loss" or "gaussian-clones".
+        Such as "strong-clones", "pld" or "gaussian-clones".
     kind : {"shuffling", "composition", "training"}, optional
         What it is about; the first of these that has a row of this name, if it is None.
 

@@ -126,7 +126,7 @@ _ALSO_CALLED = {
     **{"hr": "hadamard-response", "rhr": "recursive-hadamard-response", "pgr": "projective-geometry-response"},
     **{"ss": "subset-selection", "pi-rappor": "private-independent-rappor"},
     **dict.fromkeys(("rdp", "moments"), "renyi"),
-    **dict.fromkeys(("pld", "prv", "fft"), "loss"),
+    **dict.fromkeys(("loss", "prv", "fft"), "pld"),
     **dict.fromkeys(("balls-and-bins", "bnb"), "allocation"),
     **dict.fromkeys(("shuffle", "shuffling"), "permutation"),
     **dict.fromkeys(("subsampling", "uniform"), "poisson"),

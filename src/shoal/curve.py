@@ -230,17 +230,17 @@ class PrivacyCurve(_Curve):
         """
         return attack_success(self, false_alarms)
 
-    def repeated(self, times: int, *, method: str = "loss") -> "PrivacyCurve":
+    def repeated(self, rounds: int, *, method: str = "pld") -> "PrivacyCurve":
         """Return the guarantee of this many such rounds; `shoal.compose` explains the methods.
 
         Examples
         --------
         >>> import shoal
         >>> shoal.amplify(local_epsilon=2, reports=1_000_000).repeated(365)
-        PrivacyCurve(ε=0.221362 at δ=1e-06, 365 rounds, n=1,000,000, loss)
+        PrivacyCurve(ε=0.221362 at δ=1e-06, 365 rounds, n=1,000,000, pld)
         """
         known(tuple(row.name for row in theorems("composition")), method=method)
-        return cast(_Composing, explain(method, kind="composition")).compose([(self, times)])
+        return cast(_Composing, explain(method, kind="composition")).compose([(self, rounds)])
 
     def to_dp_accounting(self, *, interval: float = 1e-4) -> Any:
         """Return a `PrivacyLossDistribution` of dp-accounting that dominates this curve, on a grid of this interval.
@@ -248,18 +248,18 @@ class PrivacyCurve(_Curve):
         It composes there with Gaussian, Laplace and all other mechanisms.
         """
         rounds = []
-        for part, times in self.parts or ((self, 1),):
+        for part, count in self.parts or ((self, 1),):
             if not isinstance(part.profile, Gridded):
                 raise NoPairError(
                     f"{part.bound} is a formula, with no privacy losses to hand over; use a numerical bound"
                 )
-            rounds.append((part.profile, part.local_epsilon, times))
+            rounds.append((part.profile, part.local_epsilon, count))
         return loss_distribution(rounds, interval=interval)
 
     @property
     def rounds(self) -> int:
         """How many rounds there are; one, but for a composition."""
-        return sum(times for _, times in self.parts) or 1
+        return sum(count for _, count in self.parts) or 1
 
     def certify(self, *, delta: float) -> "Certificate":
         """Return a proof in ball arithmetic of `epsilon(delta)`, or of at most a thousandth of it more.
@@ -303,14 +303,14 @@ class PrivacyCurve(_Curve):
         from shoal.proofs.rounds_claim import RoundsClaim
 
         parts = []
-        for curve, times in self.parts:
+        for curve, count in self.parts:
             try:
                 claim = curve.claim()
             except NoPairError as error:
                 raise NoPairError(f"one of the rounds has no proof in ball arithmetic: {error}") from None
             if not isinstance(claim, RoundClaim):
                 raise NoPairError(f"{claim.subject} is no round whose losses can be added up in balls")
-            parts.append((claim, times))
+            parts.append((claim, count))
         return RoundsClaim(tuple(parts))
 
     @property

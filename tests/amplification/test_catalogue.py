@@ -112,8 +112,8 @@ def test_bounds_are_in_order_at_500_points() -> None:
     [
         (shoal.Laplace(local_epsilon=0.5), 10**5, 1e-6),
         (shoal.Laplace(local_epsilon=4.0), 10**6, 1e-10),
-        (shoal.Gaussian(deviation=2.0), 1000, 1e-4),
-        (shoal.Gaussian(deviation=20.0), 100, 1e-4),
+        (shoal.Gaussian(sigma=2.0), 1000, 1e-4),
+        (shoal.Gaussian(sigma=20.0), 100, 1e-4),
     ],
     ids=str,
 )

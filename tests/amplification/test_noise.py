@@ -21,31 +21,31 @@ from shoal.pairs import LikelihoodPair
 Array = NDArray[np.float64]
 
 
-def shuffled_delta(deviation: float, reports: int, epsilon: float) -> float:
+def shuffled_delta(sigma: float, reports: int, epsilon: float) -> float:
     """Return δ(ε) of Gaussian noise, rounded up."""
-    return shoal.Gaussian(deviation=deviation).profile(reports).delta(epsilon)
+    return shoal.Gaussian(sigma=sigma).profile(reports).delta(epsilon)
 
 
-def normal_ramp(deviation: float, epsilon: float, levels: Array) -> Array:
+def normal_ramp(sigma: float, epsilon: float, levels: Array) -> Array:
     """Return E[(W − c)₊] of the blanket of Gaussian noise, from distribution functions."""
-    growth, half = math.exp(epsilon), 0.5 / deviation
+    growth, half = math.exp(epsilon), 0.5 / sigma
     top, nothing = 1 - growth, math.erf(half / math.sqrt(2))
     ratios = np.maximum(levels + growth, 1.0)
-    logs = deviation * np.log(ratios)
+    logs = sigma * np.log(ratios)
     right = stats.norm.sf(logs - half) - ratios * stats.norm.sf(logs + half)
     ratios = np.maximum((1 - levels) / growth, 1.0)
-    logs = deviation * np.log(ratios)
+    logs = sigma * np.log(ratios)
     left = growth * (stats.norm.sf(logs - half) - ratios * stats.norm.sf(logs + half))
     return np.asarray(np.where(levels >= top, right + nothing * np.maximum(-levels, 0), top - levels + left))
 
 
-def normal_atoms(deviation: float, epsilon: float, cells: int) -> tuple[Array, Array]:
+def normal_atoms(sigma: float, epsilon: float, cells: int) -> tuple[Array, Array]:
     """Return W with every cell of outputs at its mean: less than W in the convex order."""
-    inner = np.linspace(-0.5 - 9 * deviation, 1.5 + 9 * deviation, cells | 1)  # with 1/2 among the edges
+    inner = np.linspace(-0.5 - 9 * sigma, 1.5 + 9 * sigma, cells | 1)  # with 1/2 among the edges
     edges = np.concatenate(([-np.inf], inner, [np.inf]))
 
     def masses(value: float) -> Array:
-        steps = (edges - value) / deviation
+        steps = (edges - value) / sigma
         lower, upper = stats.norm.cdf(steps), stats.norm.sf(steps)
         return np.asarray(np.where(steps[:-1] > 0, upper[:-1] - upper[1:], lower[1:] - lower[:-1]))
 
@@ -53,7 +53,7 @@ def normal_atoms(deviation: float, epsilon: float, cells: int) -> tuple[Array, A
     shared = np.where(edges[1:] <= 0.5 + 1e-12, one, zero)
     kept = shared > 0
     values = (zero[kept] - math.exp(epsilon) * one[kept]) / shared[kept]
-    return np.append(values, 0.0), np.append(shared[kept], math.erf(0.5 / deviation / math.sqrt(2)))
+    return np.append(values, 0.0), np.append(shared[kept], math.erf(0.5 / sigma / math.sqrt(2)))
 
 
 def merged(values: Array, masses: Array, most: int) -> tuple[Array, Array]:
@@ -67,14 +67,14 @@ def merged(values: Array, masses: Array, most: int) -> tuple[Array, Array]:
     return means[sums > 0] / sums[sums > 0], sums[sums > 0]
 
 
-def normal_blanket_below(deviation: float, reports: int, epsilon: float) -> float:
+def normal_blanket_below(sigma: float, reports: int, epsilon: float) -> float:
     """Return E[(W₁ + … + Wₙ)₊]/n, a little below: the last summand exact, the others at the means of cells."""
     total = np.zeros(1), np.ones(1)
     for _ in range(reports - 1):
-        values, masses = normal_atoms(deviation, epsilon, 700)
+        values, masses = normal_atoms(sigma, epsilon, 700)
         sums, products = np.add.outer(total[0], values).ravel(), np.multiply.outer(total[1], masses).ravel()
         total = merged(sums, products, 3000)
-    return float((total[1] * normal_ramp(deviation, epsilon, -total[0])).sum()) / reports
+    return float((total[1] * normal_ramp(sigma, epsilon, -total[0])).sum()) / reports
 
 
 _SMALL = [(2.0, 4, 0.3), (3.0, 6, 0.2), (5.0, 5, 0.0)]
@@ -83,62 +83,60 @@ _UNSOUND = [(1.0, 1, 0.5), (0.5, 2, 0.0), (0.7, 2, 0.5), (1.0, 2, 0.0)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("deviation", "reports", "epsilon"), _SMALL)
-def test_gaussian_noise_is_just_above_the_plain_sum(deviation: float, reports: int, epsilon: float) -> None:
-    below = normal_blanket_below(deviation, reports, epsilon)
-    value = shuffled_delta(deviation, reports, epsilon)
+@pytest.mark.parametrize(("sigma", "reports", "epsilon"), _SMALL)
+def test_gaussian_noise_is_just_above_the_plain_sum(sigma: float, reports: int, epsilon: float) -> None:
+    below = normal_blanket_below(sigma, reports, epsilon)
+    value = shuffled_delta(sigma, reports, epsilon)
     assert below <= value <= below * (1 + 1e-3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("deviation", "reports", "epsilon"), _LOOSE)
-def test_wide_gaussian_noise_is_just_above_the_plain_sum(deviation: float, reports: int, epsilon: float) -> None:
-    below = normal_blanket_below(deviation, reports, epsilon)
-    value = shuffled_delta(deviation, reports, epsilon)
+@pytest.mark.parametrize(("sigma", "reports", "epsilon"), _LOOSE)
+def test_wide_gaussian_noise_is_just_above_the_plain_sum(sigma: float, reports: int, epsilon: float) -> None:
+    below = normal_blanket_below(sigma, reports, epsilon)
+    value = shuffled_delta(sigma, reports, epsilon)
     assert value <= below * (1 + 1e-3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("deviation", "reports", "epsilon"), _UNSOUND)
-def test_gaussian_noise_with_very_few_reports(deviation: float, reports: int, epsilon: float) -> None:
-    value = shuffled_delta(deviation, reports, epsilon)
-    assert value >= normal_blanket_below(deviation, reports, epsilon)
+@pytest.mark.parametrize(("sigma", "reports", "epsilon"), _UNSOUND)
+def test_gaussian_noise_with_very_few_reports(sigma: float, reports: int, epsilon: float) -> None:
+    value = shuffled_delta(sigma, reports, epsilon)
+    assert value >= normal_blanket_below(sigma, reports, epsilon)
 
 
 def test_the_plain_sum_is_right() -> None:
-    for deviation, epsilon in ((0.5, 0.0), (1.0, 0.7), (3.0, 0.1)):
-        assert normal_blanket_below(deviation, 1, epsilon) == pytest.approx(
-            gaussian_delta(deviation, epsilon), rel=1e-12
-        )
-        values, masses = normal_atoms(deviation, epsilon, 4000)
+    for sigma, epsilon in ((0.5, 0.0), (1.0, 0.7), (3.0, 0.1)):
+        assert normal_blanket_below(sigma, 1, epsilon) == pytest.approx(gaussian_delta(sigma, epsilon), rel=1e-12)
+        values, masses = normal_atoms(sigma, epsilon, 4000)
         assert masses.sum() == pytest.approx(1, rel=1e-12)
         assert (values * masses).sum() == pytest.approx(-math.expm1(epsilon), rel=1e-9, abs=1e-12)
         for level in (-3.0, -0.5, 0.0, 0.4, 5.0):
             below = float((masses * np.maximum(values - level, 0)).sum())
-            ramp = float(normal_ramp(deviation, epsilon, np.array(level)))
+            ramp = float(normal_ramp(sigma, epsilon, np.array(level)))
             assert below <= ramp * (1 + 1e-12)
             assert ramp <= below * (1 + 1e-3) + 1e-7
 
 
 @pytest.mark.slow
 def test_gaussian_noise_falls_with_epsilon() -> None:
-    for deviation, reports, step in ((20.0, 50, 0.004), (100.0, 1000, 2e-4), (5.0, 300, 0.01)):
-        values = [shuffled_delta(deviation, reports, step * place) for place in range(6)]
+    for sigma, reports, step in ((20.0, 50, 0.004), (100.0, 1000, 2e-4), (5.0, 300, 0.01)):
+        values = [shuffled_delta(sigma, reports, step * place) for place in range(6)]
         assert all(after <= before * (1 + 1e-6) for before, after in pairwise(values))
 
 
 @pytest.mark.slow
 def test_gaussian_noise_is_between_its_limits() -> None:
-    for deviation, reports, epsilon in ((20.0, 50, 0.01), (5.0, 300, 0.02), (1.0, 1000, 0.05), (100.0, 1000, 1e-3)):
-        profile = shoal.Gaussian(deviation=deviation).profile(reports)
-        lower = shoal.lower_bound(shoal.Gaussian(deviation=deviation), reports=reports)
-        assert lower.delta(epsilon) <= profile.delta(epsilon) < gaussian_delta(deviation, epsilon)
+    for sigma, reports, epsilon in ((20.0, 50, 0.01), (5.0, 300, 0.02), (1.0, 1000, 0.05), (100.0, 1000, 1e-3)):
+        profile = shoal.Gaussian(sigma=sigma).profile(reports)
+        lower = shoal.lower_bound(shoal.Gaussian(sigma=sigma), reports=reports)
+        assert lower.delta(epsilon) <= profile.delta(epsilon) < gaussian_delta(sigma, epsilon)
 
 
-def shuffled_normal(deviation: float, others: tuple[float, ...], epsilon: float, cells: int) -> float:
+def shuffled_normal(sigma: float, others: tuple[float, ...], epsilon: float, cells: int) -> float:
     """Return δ of real reports, the victim's at 0 or 1, from the densities of the shuffled reports on a grid."""
-    edges = np.linspace(-5 * deviation, 1 + 5 * deviation, cells + 1)
-    distributions = [np.diff(stats.norm.cdf(edges, value, deviation)) for value in (0.0, 1.0, *others)]
+    edges = np.linspace(-5 * sigma, 1 + 5 * sigma, cells + 1)
+    distributions = [np.diff(stats.norm.cdf(edges, value, sigma)) for value in (0.0, 1.0, *others)]
 
     def density(victim: Array) -> Any:
         held = [victim, *distributions[2:]]
@@ -154,15 +152,15 @@ def shuffled_normal(deviation: float, others: tuple[float, ...], epsilon: float,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("deviation", "reports"), [(0.5, 2), (3.0, 2), (3.0, 3)])
-def test_real_gaussian_reports_stay_below(deviation: float, reports: int) -> None:
+@pytest.mark.parametrize(("sigma", "reports"), [(0.5, 2), (3.0, 2), (3.0, 3)])
+def test_real_gaussian_reports_stay_below(sigma: float, reports: int) -> None:
     # Binning outputs can only lower δ, so that no margin is needed.
     for epsilon in (0.1, 0.4):
-        value = shoal.Gaussian(deviation=deviation).profile(reports).delta(epsilon)
+        value = shoal.Gaussian(sigma=sigma).profile(reports).delta(epsilon)
         for other in (0.0, 0.5, 1.0):
-            truth = shuffled_normal(deviation, (other,) * (reports - 1), epsilon, 600 if reports == 2 else 120)
+            truth = shuffled_normal(sigma, (other,) * (reports - 1), epsilon, 600 if reports == 2 else 120)
             assert 0 < truth <= value
-            lower = shoal.lower_bound(shoal.Gaussian(deviation=deviation), reports=reports).delta(epsilon)
+            lower = shoal.lower_bound(shoal.Gaussian(sigma=sigma), reports=reports).delta(epsilon)
         assert lower <= value
 
 
@@ -172,13 +170,13 @@ def test_simulated_gaussian_reports_stay_below() -> None:
     # probability 1e-10 at most, so that all together give a false alarm once in a thousand million runs.
     random, draws, growth = np.random.default_rng(12), 100_000, math.exp(0.02)
     margin = math.sqrt(math.log(1e10) / (2 * draws))
-    for deviation, reports in ((5.0, 8), (3.0, 5), (20.0, 5)):
-        value = shuffled_delta(deviation, reports, 0.02)
+    for sigma, reports in ((5.0, 8), (3.0, 5), (20.0, 5)):
+        value = shuffled_delta(sigma, reports, 0.02)
         for other in (0.0, 0.5, 1.0):
-            outputs = random.normal(other, deviation, (draws, reports))
+            outputs = random.normal(other, sigma, (draws, reports))
             outputs[:, 0] += 0.0 - other
 
-            def weights(victim: float, outputs: Array = outputs, other: float = other, scale: float = deviation) -> Any:
+            def weights(victim: float, outputs: Array = outputs, other: float = other, scale: float = sigma) -> Any:
                 return np.exp((victim - other) * (2 * outputs - victim - other) / (2 * scale**2)).sum(axis=1)
 
             scores = np.maximum(1 - growth * weights(1.0) / weights(0.0), 0)
@@ -186,19 +184,19 @@ def test_simulated_gaussian_reports_stay_below() -> None:
 
 
 def test_absurd_gaussian_noise_is_safe() -> None:
-    for deviation, reports, epsilon in ((100.0, 2, 0.0), (100.0, 2, 1.0), (100.0, 10**4, 1e-4), (1.0, 1, 0.0)):
-        value = shoal.Gaussian(deviation=deviation).profile(reports).delta(epsilon)
-        assert 0 < value <= max(gaussian_delta(deviation, epsilon), SMALLEST_DELTA)
+    for sigma, reports, epsilon in ((100.0, 2, 0.0), (100.0, 2, 1.0), (100.0, 10**4, 1e-4), (1.0, 1, 0.0)):
+        value = shoal.Gaussian(sigma=sigma).profile(reports).delta(epsilon)
+        assert 0 < value <= max(gaussian_delta(sigma, epsilon), SMALLEST_DELTA)
 
 
-@pytest.mark.parametrize(("deviation", "reports"), [(100.0, 10**9), (0.05, 10**9)])
-def test_absurd_numbers_of_reports_with_gaussian_noise(deviation: float, reports: int) -> None:
-    assert 0 < shoal.Gaussian(deviation=deviation).profile(reports).delta(0.0) <= gaussian_delta(deviation, 0.0)
+@pytest.mark.parametrize(("sigma", "reports"), [(100.0, 10**9), (0.05, 10**9)])
+def test_absurd_numbers_of_reports_with_gaussian_noise(sigma: float, reports: int) -> None:
+    assert 0 < shoal.Gaussian(sigma=sigma).profile(reports).delta(0.0) <= gaussian_delta(sigma, 0.0)
 
 
 @pytest.mark.slow
 def test_no_gaussian_noise_has_a_delta_of_zero() -> None:
-    assert shoal.Gaussian(deviation=100.0).profile(10**9).delta(1e-3) > 0
+    assert shoal.Gaussian(sigma=100.0).profile(10**9).delta(1e-3) > 0
 
 
 # Laplace
@@ -300,8 +298,8 @@ def test_laplace_brackets_are_narrow(local: float, log_reports: float, log_delta
         (shoal.Laplace(local_epsilon=14), 10**4, 12.6),
         (shoal.Laplace(local_epsilon=10), 100, 9.0),
         (shoal.Laplace(local_epsilon=2), 10**10, 1.38e-4),
-        (shoal.Gaussian(deviation=10), 3000, 0.0142),
-        (shoal.Gaussian(deviation=100), 10**6, 1e-5),
+        (shoal.Gaussian(sigma=10), 3000, 0.0142),
+        (shoal.Gaussian(sigma=100), 10**6, 1e-5),
     ],
     ids=str,
 )
@@ -326,26 +324,26 @@ def test_one_laplace_report_has_a_closed_form(local_epsilon: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("deviation", "reports", "epsilon"),
+    ("sigma", "reports", "epsilon"),
     [(1.0, 2, 1.0), (1.0, 10, 1.0), (0.5, 10**4, 0.5), (0.3, 100, 8.0), (1.0, 10**4, 0.04), (10.0, 1000, 0.01)],
 )
-def test_gaussian_bounds_enclose_cells_at_their_means(deviation: float, reports: int, epsilon: float) -> None:
-    profile = shoal.Gaussian(deviation=deviation).profile(reports)
+def test_gaussian_bounds_enclose_cells_at_their_means(sigma: float, reports: int, epsilon: float) -> None:
+    profile = shoal.Gaussian(sigma=sigma).profile(reports)
     lower, upper = profile.delta_below(epsilon), profile.delta(epsilon)
     assert 0 < lower <= upper <= lower * 1.05
     if reports == 2:  # every pair of cells: less than the truth, and close to it
-        values, masses = normal_atoms(deviation, epsilon, 2000)
+        values, masses = normal_atoms(sigma, epsilon, 2000)
         summed = float(masses @ np.maximum(np.add.outer(values, values), 0.0) @ masses) / 2
         assert summed <= upper * (1 + 1e-9)
         assert lower <= summed * (1 + 1e-4)
 
 
 @pytest.mark.slow
-@given(deviation=st.floats(0.7, 10), log_reports=st.floats(1, 12), log_delta=st.floats(-9, -3))
+@given(sigma=st.floats(0.7, 10), log_reports=st.floats(1, 12), log_delta=st.floats(-9, -3))
 @settings(deadline=None, max_examples=10)
-def test_gaussian_brackets_hold_what_they_say(deviation: float, log_reports: float, log_delta: float) -> None:
+def test_gaussian_brackets_hold_what_they_say(sigma: float, log_reports: float, log_delta: float) -> None:
     reports, delta = math.floor(10**log_reports), 10**log_delta
-    profile = shoal.Gaussian(deviation=deviation).profile(reports)
+    profile = shoal.Gaussian(sigma=sigma).profile(reports)
     lower, upper = profile.bracket(delta)
     assert 0 <= lower <= upper <= profile.alone(delta)
     assert profile.delta(upper) <= delta
@@ -360,10 +358,10 @@ RUN = (
     shoal.Laplace(local_epsilon=0.05),  # two points, and cells of more than a step
     shoal.Laplace(local_epsilon=0.9),  # 15 steps: nobody's value is rounded to the middle for sure
     shoal.Laplace(local_epsilon=20.0),  # more cells than pools
-    shoal.Gaussian(deviation=0.5),
-    shoal.Gaussian(deviation=3.0),
-    shoal.Gaussian(deviation=40.0),
-    shoal.Gaussian(deviation=0.02),  # from one end, reports of the other are impossible
+    shoal.Gaussian(sigma=0.5),
+    shoal.Gaussian(sigma=3.0),
+    shoal.Gaussian(sigma=40.0),
+    shoal.Gaussian(sigma=0.02),  # from one end, reports of the other are impossible
 )
 
 
@@ -395,7 +393,7 @@ def two_reports(mechanism: Any, epsilon: float) -> float:
 @pytest.mark.parametrize("mechanism", RUN, ids=repr)
 def test_the_lower_limit_is_reached_by_what_is_run(mechanism: Any) -> None:
     lower = shoal.lower_bound(mechanism, reports=2)
-    wide = mechanism.local_epsilon if math.isfinite(mechanism.local_epsilon) else 2 / mechanism.relative_deviation
+    wide = mechanism.local_epsilon if math.isfinite(mechanism.local_epsilon) else 2 / mechanism.relative_sigma
     for share in (0.0, 0.3, 0.6, 0.9):
         truth = two_reports(mechanism, share * wide)
         assert 0.85 * truth <= lower.delta(share * wide) <= truth * (1 + 1e-11)
@@ -441,17 +439,17 @@ def test_lower_limits_of_absurd_laplace_noise(local_epsilon: float) -> None:
 
 
 def test_gaussian_reports_of_real_inputs() -> None:
-    for deviation in (0.3, 1.0, 10.0):
-        for table in shoal.Gaussian(deviation=deviation).homogeneous:
+    for sigma in (0.3, 1.0, 10.0):
+        for table in shoal.Gaussian(sigma=sigma).homogeneous:
             rows = np.array(table.rows)
             for masses in (rows[:, 2], *(rows[:, 2] * np.exp(rows[:, column]) for column in (0, 1))):
                 assert math.fsum(masses) == pytest.approx(1, rel=1e-11)
             # What binning leaves of one report alone is less than all of it, and most of it.
-            for epsilon in (0.0, 0.3 / deviation):
+            for epsilon in (0.0, 0.3 / sigma):
                 left = math.fsum(
                     rows[:, 2] * np.maximum(np.exp(rows[:, 0]) - math.exp(epsilon) * np.exp(rows[:, 1]), 0)
                 )
-                alone = gaussian_delta(deviation, epsilon)
+                alone = gaussian_delta(sigma, epsilon)
                 assert 0.9 * alone <= left <= alone * (1 + 1e-10)
 
 

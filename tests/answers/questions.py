@@ -36,7 +36,8 @@ GENERIC = (
     "tightest", "strong-clones", "clones", "clones-closed-form", "clones-sharp-form", "strong-clones-sharp-form",
     "blanket-bennett", "blanket-hoeffding", "girgis", "koskela", "erlingsson",
 )  # fmt: skip
-METHODS = ("loss", "renyi", "advanced", "advanced-closed-form")
+METHODS = {"loss": "pld", "renyi": "renyi", "advanced": "advanced", "advanced-closed-form": "advanced-closed-form"}
+"""Methods of composition, by their names in the keys of rows."""
 CATEGORICAL: dict[str, Callable[..., Any]] = {
     "randomized-response": shoal.RandomizedResponse,
     "hadamard-response": shoal.HadamardResponse,
@@ -269,8 +270,8 @@ def _noise() -> Iterator[Case]:
         "one-bit-mean/ε₀=4": lambda: shoal.OneBitMean(local_epsilon=4.0),
         "laplace/ε₀=0.5": lambda: shoal.Laplace(local_epsilon=0.5),
         "laplace/ε₀=3": lambda: shoal.Laplace(local_epsilon=3.0),
-        "gaussian/σ=1": lambda: shoal.Gaussian(deviation=1.0),
-        "gaussian/σ=3": lambda: shoal.Gaussian(deviation=3.0),
+        "gaussian/σ=1": lambda: shoal.Gaussian(sigma=1.0),
+        "gaussian/σ=3": lambda: shoal.Gaussian(sigma=3.0),
     }
     for (name, made), reports in itertools.product(kinds.items(), (1000, 10**5)):
         if name.startswith("laplace") and reports < 10**5:
@@ -291,7 +292,7 @@ def _composed(rounds: Callable[[], list[Any]], method: str) -> list[Question]:
 
     def end() -> tuple[float, str]:
         try:
-            return shoal.compose(rounds(), method="loss").epsilon_bracket(1e-6).lower, "pair"
+            return shoal.compose(rounds(), method="pld").epsilon_bracket(1e-6).lower, "pair"
         except shoal.ShoalError:
             return _nothing()
 
@@ -309,7 +310,7 @@ def _compositions() -> Iterator[Case]:
             method: str = method, bound: str = bound, local: float = local, reports: int = reports, times: int = times
         ) -> list[Question]:
             return _composed(
-                lambda: [(shoal.amplify(local_epsilon=local, reports=reports, bound=bound), times)], method
+                lambda: [(shoal.amplify(local_epsilon=local, reports=reports, bound=bound), times)], METHODS[method]
             )
 
         yield Case(f"compose/{method}/{bound}/ε₀={local:g}/n={reports}/×{times}", ask)
@@ -335,7 +336,7 @@ def _compositions() -> Iterator[Case]:
         "one-bit-mean": lambda: [(shoal.amplify(shoal.OneBitMean(local_epsilon=1.0), reports=2000), 12)],
     }
     for (name, mixture), method in itertools.product(mixtures.items(), METHODS):
-        yield Case(f"compose/{method}/{name}", partial(_composed, mixture, method))
+        yield Case(f"compose/{method}/{name}", partial(_composed, mixture, METHODS[method]))
 
 
 # Training.

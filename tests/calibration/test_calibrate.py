@@ -144,7 +144,7 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], said: 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (shoal.Gaussian(deviation=2.0), "calibrate a mechanism with an ε₀"),
+        (shoal.Gaussian(sigma=2.0), "calibrate a mechanism with an ε₀"),
         ("randomized-response", "randomizer must be a description"),
         (3, "randomizer must be a description"),
     ],
@@ -182,8 +182,8 @@ def _together(mechanism: Mechanism, local_epsilon: float, reports: int, times: i
 @pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "reports", "times", "epsilon"), ROUNDS)
 def test_largest_local_epsilon_of_many_rounds(mechanism: Mechanism, reports: int, times: int, epsilon: float) -> None:
-    found = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports, times=times)
-    assert (found.reports, found.times, found.total.rounds) == (reports, times, times)
+    found = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports, rounds=times)
+    assert (found.reports, found.rounds, found.total.rounds) == (reports, times, times)
     assert found.epsilon == _together(mechanism, found.local_epsilon, reports, times) <= epsilon
     assert found.total.epsilon(1e-6) == found.epsilon
     assert _together(mechanism, found.local_epsilon * (1 + 1e-6), reports, times) > epsilon * (1 - ROOM)
@@ -193,17 +193,17 @@ def test_largest_local_epsilon_of_many_rounds(mechanism: Mechanism, reports: int
 @pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "reports", "times", "epsilon"), ROUNDS)
 def test_fewest_reports_and_most_rounds(mechanism: Mechanism, reports: int, times: int, epsilon: float) -> None:
-    local = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports, times=times).local_epsilon
+    local = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports, rounds=times).local_epsilon
     asked: dict[str, Any] = {"local_epsilon": local} if mechanism is None else {}
     given = None if mechanism is None else replace(mechanism, local_epsilon=local)
-    fewest = shoal.calibrate(given, **asked, epsilon=epsilon, delta=1e-6, times=times)
+    fewest = shoal.calibrate(given, **asked, epsilon=epsilon, delta=1e-6, rounds=times)
     assert reports * (1 - 1e-5) - 1 <= fewest.reports <= reports
     assert _together(mechanism, local, fewest.reports, times) <= epsilon * (1 - ROOM)
     assert _together(mechanism, local, fewest.reports - 1, times) > epsilon * (1 - ROOM)
-    most = shoal.calibrate(given, **asked, epsilon=epsilon, delta=1e-6, reports=reports, times=None)
-    assert most.times == times
-    assert _together(mechanism, local, reports, most.times) <= epsilon * (1 - ROOM)
-    assert _together(mechanism, local, reports, most.times + 1) > epsilon * (1 - ROOM)
+    most = shoal.calibrate(given, **asked, epsilon=epsilon, delta=1e-6, reports=reports, rounds=None)
+    assert most.rounds == times
+    assert _together(mechanism, local, reports, most.rounds) <= epsilon * (1 - ROOM)
+    assert _together(mechanism, local, reports, most.rounds + 1) > epsilon * (1 - ROOM)
 
 
 def test_room_is_all_that_a_certificate_may_take() -> None:
@@ -230,7 +230,7 @@ def test_room_is_all_that_a_certificate_may_take() -> None:
 def test_what_is_proved_is_within_the_target(mechanism: Mechanism, reports: int, times: int, epsilon: float) -> None:
     """Without room, all but one of these proofs end above the target."""
     pytest.importorskip("flint")
-    found = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports, times=times)
+    found = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports, rounds=times)
     assert found.total.certify(delta=1e-6).epsilon <= epsilon
 
 
@@ -239,23 +239,23 @@ def test_what_is_proved_is_within_the_target(mechanism: Mechanism, reports: int,
 def test_what_is_left_of_a_ledger(planned: bool) -> None:
     before = shoal.amplify(local_epsilon=2, reports=100_000)
     ledger = shoal.Ledger()
-    with ledger.budget(before, epsilon=0.5, delta=1e-6, times=20, planned=planned):
+    with ledger.budget(before, epsilon=0.5, delta=1e-6, rounds=20, planned=planned):
         pass
     target = Target(Budget(0.5, 1e-6, planned), ((before, 20),), ROOM if planned else 0.0)
 
     def fits(curve: shoal.PrivacyCurve, times: int) -> bool:
         return target.reached(curve, times) <= target.computed
 
-    found = shoal.calibrate(ledger=ledger, reports=100_000, times=10)
+    found = shoal.calibrate(ledger=ledger, reports=100_000, rounds=10)
     assert found.spent > 0 and found.epsilon <= 0.5 and found.target.epsilon == 0.5
-    assert fits(found.curve, 10) and ledger.affords(found.curve, epsilon=0.5, delta=1e-6, times=10, planned=planned)
+    assert fits(found.curve, 10) and ledger.affords(found.curve, epsilon=0.5, delta=1e-6, rounds=10, planned=planned)
     assert not fits(found.curve, 11)
     larger = shoal.amplify(local_epsilon=found.local_epsilon * (1 + 1e-6), reports=100_000)
     assert not fits(larger, 10)
-    most = shoal.calibrate(ledger=ledger, reports=100_000, local_epsilon=2, times=None).times
+    most = shoal.calibrate(ledger=ledger, reports=100_000, local_epsilon=2, rounds=None).rounds
     assert fits(before, most)
     assert not fits(before, most + 1)
-    fewest = shoal.calibrate(ledger=ledger, local_epsilon=2, times=10).reports
+    fewest = shoal.calibrate(ledger=ledger, local_epsilon=2, rounds=10).reports
     assert fits(shoal.amplify(local_epsilon=2, reports=fewest), 10)
     assert not fits(shoal.amplify(local_epsilon=2, reports=fewest - 1), 10)
 
@@ -272,7 +272,7 @@ def test_ledgers_that_cannot_be_calibrated_for() -> None:
     with pytest.raises(shoal.errors.BudgetError, match=r"has the budget of epsilon=0.05.* asked for was epsilon=1"):
         shoal.calibrate(ledger=ledger, reports=100, epsilon=1)
     assert shoal.calibrate(ledger=ledger, reports=1000, epsilon=0.05, delta=1e-6).epsilon <= 0.05
-    ledger.record(curve, times=9)
+    ledger.record(curve, rounds=9)
     with pytest.raises(shoal.errors.BudgetError, match="nothing is left for another round"):
         shoal.calibrate(ledger=ledger, reports=100)
 
@@ -282,29 +282,29 @@ def test_ledgers_that_cannot_be_calibrated_for() -> None:
     [
         ({"reports": 100}, "how many rounds there may be"),
         ({"local_epsilon": 1}, "how many rounds there may be"),
-        ({"reports": 100, "local_epsilon": 1, "times": 3}, "or both, with times=None"),
-        ({"reports": 100, "times": 0}, "times must be at least 1"),
-        ({"reports": 100, "times": 1.5}, "times must be a whole number"),
+        ({"reports": 100, "local_epsilon": 1, "rounds": 3}, "or both, with rounds=None"),
+        ({"reports": 100, "rounds": 0}, "rounds must be at least 1"),
+        ({"reports": 100, "rounds": 1.5}, "rounds must be a whole number"),
         ({"reports": 100, "local_epsilon": 5, "epsilon": 0.01}, "a single round of 100 reports .* has more than"),
         ({"reports": 100, "local_epsilon": 1, "delta": None}, "give the central guarantee that must hold"),
     ],
 )
 def test_what_is_asked_for_must_be_clear(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises((ParameterError, UnreachableError), match=said):
-        shoal.calibrate(**{"epsilon": 1.0, "delta": 1e-6, "times": None, **arguments})
+        shoal.calibrate(**{"epsilon": 1.0, "delta": 1e-6, "rounds": None, **arguments})
 
 
 @pytest.mark.slow
 def test_errors_of_one_round_and_of_all() -> None:
     survey = shoal.RandomizedResponse(categories=4, local_epsilon=1)
-    found = shoal.calibrate(survey, epsilon=0.2, delta=1e-6, reports=100_000, times=4)
+    found = shoal.calibrate(survey, epsilon=0.2, delta=1e-6, reports=100_000, rounds=4)
     assert found.error == pytest.approx(math.sqrt(found.randomizer.variance(reports=100_000).sum()), rel=1e-12)
     assert found.error is not None and found.average_error == found.error / 2
     assert shoal.calibrate(epsilon=1, delta=1e-6, reports=1000).error is None
     facts = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert facts["times"] == facts["rounds"] == 4 and facts["epsilon"] == found.epsilon
+    assert facts["rounds"] == 4 and facts["epsilon"] == found.epsilon
     assert facts["one_round"]["epsilon"] == found.curve.epsilon(1e-6)
-    assert "times=4" in repr(found)
+    assert "rounds=4" in repr(found)
 
 
 @pytest.mark.slow
@@ -494,7 +494,7 @@ def test_sentences_and_plain_values() -> None:
 
 @pytest.mark.slow
 def test_gaussian_noise_and_pure_budgets() -> None:
-    noise = shoal.amplify(shoal.Gaussian(deviation=4.0), reports=100_000)
+    noise = shoal.amplify(shoal.Gaussian(sigma=4.0), reports=100_000)
     chosen = Spending((Stretch(DAILY, 2),), 1e-6, Budget(0.1, 1e-6, planned=False))
     count = chosen.affordable
     assert count is not None and chosen.epsilon(count) <= 0.1 < chosen.epsilon(count + 1)

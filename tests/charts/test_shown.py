@@ -263,14 +263,14 @@ def test_results_at_the_edges_show_themselves() -> None:
         shoal.amplify(local_epsilon=1, reports=1),
         shoal.amplify(local_epsilon=30, reports=10),
         shoal.amplify(local_epsilon=1, local_delta=1e-10, reports=1_000),
-        shoal.amplify(shoal.Gaussian(deviation=2.0), reports=1_000),
+        shoal.amplify(shoal.Gaussian(sigma=2.0), reports=1_000),
         shoal.amplify(local_epsilon=0.5, reports=1_000, bound="clones-closed-form"),
         _curve().repeated(3),
         shoal.compare(local_epsilon=0, reports=10, delta=1e-6),
         shoal.Ledger(),
         shoal.sgd.guarantee(shoal.sgd.Run(examples=100, noise_multiplier=0.5), delta=1e-6),
         shoal.sweep(local_epsilon=1, reports=10),
-        shoal.calibrate(epsilon=1, delta=1e-6, reports=10_000, times=5),
+        shoal.calibrate(epsilon=1, delta=1e-6, reports=10_000, rounds=5),
     ):
         ET.fromstring(result._repr_html_())
         result.to_frame()

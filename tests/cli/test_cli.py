@@ -84,7 +84,7 @@ def _in_ascii(command: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, 
         status = main(command.split())
         for stream in streams:
             stream.flush()
-    out, error = (stream.buffer.getvalue().decode("ascii") for stream in streams)  # type: ignore[attr-defined]
+    out, error = (stream.buffer.getvalue().decode("ascii") for stream in streams)
     return status, out, error
 
 
@@ -159,7 +159,7 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run("amplify --help", capsys)
     assert "how many reports are shuffled together" in " ".join(out.replace("│", " ").split())
     _, out, _ = _run("compose --help", capsys)
-    assert "how rounds are added up: loss, renyi, advanced" in " ".join(out.replace("│", " ").split())
+    assert "how rounds are added up: pld, renyi, advanced" in " ".join(out.replace("│", " ").split())
     for path, verb in verbs().items():
         for option in options(verb):
             assert option.parameter.help, (path, option.name)
@@ -218,7 +218,7 @@ def test_calibrate_answers_both_questions(capsys: pytest.CaptureFixture[str]) ->
     "command",
     [
         "amplify --local-epsilon 1 --reports 1000",
-        "compose --local-epsilon 1 --reports 1000 --times 3",
+        "compose --local-epsilon 1 --reports 1000 --rounds 3",
         "calibrate --epsilon 1 --reports 1000",
         "sum ages.csv --column age --lower 0 --upper 9 --epsilon 5",
         "randomize ages.csv --column age --categories 10 --mechanism rappor --local-epsilon 1 --output r.shoal",
@@ -319,13 +319,13 @@ def test_no_address_is_broken(
         ),
         ("simulate no.csv --column c --categories red --mechanism x --local-epsilon 1", 2, "no.csv does not exist"),
         ("calibrate --epsilon 1", 2, "give either --reports (to get the largest ε₀) or --local-epsilon"),
-        ("calibrate --epsilon 1 --reports 5 --local-epsilon 1 --times 3", 2, "give either --reports"),
+        ("calibrate --epsilon 1 --reports 5 --local-epsilon 1 --rounds 3", 2, "give either --reports"),
         ("calibrate --reports 5", 2, "give the central guarantee that must hold, such as --epsilon 1"),
         ("calibrate --epsilon 1 --reports 5 --rounds 0", 2, "--rounds must be at least 1"),
         ("calibrate --reports 5 --ledger nothing.json", 2, "nothing.json does not exist"),
         ("plan --categories 5 --reports 50", 2, "give the central guarantee that must hold, such as --epsilon 1"),
         ("plan --categories 5 --reports 50 --epsilon 1 --rounds 1.5", 2, "--rounds must be a whole number"),
-        ("compose --reports 5 --local-epsilon 1 --times 9 --epsilon 1 --method renyi", 2, "need --method loss"),
+        ("compose --reports 5 --local-epsilon 1 --rounds 9 --epsilon 1 --method renyi", 2, "need --method pld"),
         ("compose --table rounds.csv --start 2026-01-01", 2, "leave out --start"),
         ("compose --reports 5 --local-epsilon 1 --start 2026-13-01", 2, "into date; write it as 2026-01-31"),
         ("amplify --local-epsilon 1 --report 100", 2, "shoal: there is no --report; did you mean --reports? Try: "),

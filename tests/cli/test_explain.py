@@ -44,7 +44,7 @@ def test_the_list_has_each_name_once_for_each_kind(capsys: pytest.CaptureFixture
     assert "did you mean training" in refused(capsys, "explain clones --kind trainings")
 
 
-@pytest.mark.parametrize("name", ["gaussian-clones", "plain", "loss", "strong-clones"])
+@pytest.mark.parametrize("name", ["gaussian-clones", "plain", "pld", "strong-clones"])
 def test_a_name_is_enough(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", name]) == 0
     assert capsys.readouterr().out.startswith(name)
@@ -57,7 +57,7 @@ def test_a_name_is_enough(name: str, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_theorem_is_looked_for_among_those_of_its_kind() -> None:
     assert shoal.explain("clones") == shoal.explain("clones", kind="shuffling")
-    with pytest.raises(shoal.ParameterError, match="name must be one of loss"):
+    with pytest.raises(shoal.ParameterError, match="name must be one of pld"):
         shoal.explain("clones", kind="composition")
 
 
@@ -77,7 +77,7 @@ def test_proofs_are_where_it_says(capsys: pytest.CaptureFixture[str]) -> None:
 def test_answers_carry_names_that_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
     for command in (
         "amplify --local-epsilon 1 --reports 100",
-        "compose --local-epsilon 1 --reports 100 --times 3",
+        "compose --local-epsilon 1 --reports 100 --rounds 3",
         "sgd --examples 1000 --noise-multiplier 8",
         "sgd --examples 1000 --noise-multiplier 0.5",
     ):
@@ -135,7 +135,7 @@ def test_a_profile_of_ones_own_has_no_certificate_and_no_other_bound() -> None:
 
 @pytest.mark.slow
 def test_what_could_not_be_proved_says_so() -> None:
-    curve = shoal.amplify(shoal.Gaussian(deviation=0.05), reports=10**5)
+    curve = shoal.amplify(shoal.Gaussian(sigma=0.05), reports=10**5)
     with pytest.raises(
         shoal.errors.UnreachableError, match="could not be proved of 100,000 shuffled reports of Gaussian"
     ):

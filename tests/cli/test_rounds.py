@@ -43,7 +43,7 @@ def test_rounds_of_a_file_may_be_of_any_mechanism(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("rounds.csv").write_text(
-        "\ufeffdate, reports,local_epsilon,randomizer,categories,times\n"
+        "\ufeffdate, reports,local_epsilon,randomizer,categories,rounds\n"
         "2026-01-01,100_000,2,,,3\n\n2026-01-08,1e5,2,subset-selection,20,\n2026-01-15,1e5,1,,5,1\n",
         encoding="utf-8",
     )
@@ -80,8 +80,8 @@ def test_rounds_of_a_file_may_be_of_any_mechanism(
             "got '0,5'; a comma is not a decimal point: write 0.5",
         ),
         ('reports,local_epsilon,local_delta\n"10,000",1,"1,0e-9"\n', "write 1.0e-9"),
-        ("reports,local_epsilon,times\n5,1,0\n", "line 2: times must be at least 1"),
-        ("reports,local_epsilon,times\n5,1,1.5\n", "line 2: times must be a whole number"),
+        ("reports,local_epsilon,rounds\n5,1,0\n", "line 2: rounds must be at least 1"),
+        ("reports,local_epsilon,rounds\n5,1,1.5\n", "line 2: rounds must be a whole number"),
         ("reports,local_epsilon,date\n5,1,31.1.2026\n", "line 2: date must be a day such as 2026-01-31"),
         ("reports,local_epsilon,date\n5,1,2026-02-01\n5,1,2026-01-01\n", "line 3: the lines must be in the order"),
         ("reports,local_epsilon,date\n5,1,2026-02-01\n5,1,\n", "line 3: either all lines have a date, or none has"),
@@ -123,13 +123,13 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     monkeypatch.chdir(tmp_path)
     facts = facts_of(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --rounds 50")
     survey = shoal.RandomizedResponse(categories=10, local_epsilon=1)
-    answer = shoal.calibrate(survey, epsilon=1, delta=1e-6, reports=1e5, times=50)
+    answer = shoal.calibrate(survey, epsilon=1, delta=1e-6, reports=1e5, rounds=50)
     assert facts == answer.to_dict()
     out = " ".join(run(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --rounds 50")[1].split())
     assert f"local_epsilon = {answer.local_epsilon!r}" in out
     assert "in one round, " in out and "of the average over all 50" in out and "one round ε = " in out
     most = facts_of(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2 --plot rounds.svg")
-    assert most["times"] == shoal.calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
+    assert most["rounds"] == shoal.calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, rounds=None).rounds
     assert Path("rounds.svg").exists()
     assert "rounds = " in run(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2")[1]
     run(capsys, "ledger record t.json --reports 1e5 --local-epsilon 2 --rounds 20 --epsilon 0.5 --delta 1e-7 --planned")
@@ -137,8 +137,8 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     ledger = shoal.Ledger("t.json")
     assert left["spent"] == ledger.spent(1e-7) and left["delta"] == 1e-7
     curve = shoal.amplify(local_epsilon=2, reports=1e5)
-    assert ledger.affords(curve, epsilon=0.5, delta=1e-7, planned=True, times=left["times"])
-    assert not ledger.affords(curve, epsilon=0.5, delta=1e-7, planned=True, times=left["times"] + 1)
+    assert ledger.affords(curve, epsilon=0.5, delta=1e-7, planned=True, rounds=left["rounds"])
+    assert not ledger.affords(curve, epsilon=0.5, delta=1e-7, planned=True, rounds=left["rounds"] + 1)
     out = run(capsys, "calibrate --ledger t.json --local-epsilon 2 --reports 1e5")[1]
     assert "had counted ε = " in " ".join(out.split())
     assert "has the budget of" in refused(capsys, "calibrate --ledger t.json --reports 1e5 --epsilon 3", 1)
@@ -148,7 +148,7 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     assert "3 rounds of 100,000 shuffled reports, 10 categories, central ε ≤ 0.5 at δ = 1e-07" in out
     assert "average of all ℓ₂ error " in out and "ledger had counted ε = " in out
     out = " ".join(run(capsys, "ledger show t.json --plot ledger.pdf")[1].split())
-    assert f"lasts for {20 + left['times']:,} rounds in all; one more breaks it" in out
+    assert f"lasts for {20 + left['rounds']:,} rounds in all; one more breaks it" in out
     assert Path("ledger.pdf").read_bytes().startswith(b"%PDF")
     assert "plot must be a .png" in refused(capsys, "ledger show t.json --plot t.json")
 
@@ -222,14 +222,14 @@ def test_randomizers_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "amplify --randomizer laplace --local-epsilon 1 --reports 1e5 --json")
     assert status == 0
     assert json.loads(out)["bound"] == "blanket"
-    status, out, _ = run(capsys, "amplify --randomizer gaussian --deviation 2 --reports 1000 --json")
+    status, out, _ = run(capsys, "amplify --randomizer gaussian --sigma 2 --reports 1000 --json")
     assert status == 0
     assert json.loads(out)["local_epsilon"] is None
     assert json.loads(out)["amplified"]
     for command, why in (
-        ("amplify --randomizer gaussian --reports 10", "--deviation"),
+        ("amplify --randomizer gaussian --reports 10", "--sigma"),
         ("amplify --randomizer laplace --local-epsilon 1 --categories 3 --reports 10", "--categories"),
-        ("amplify --deviation 1 --local-epsilon 1 --reports 10", "gaussian"),
+        ("amplify --sigma 1 --local-epsilon 1 --reports 10", "gaussian"),
         ("amplify --local-epsilon 1 --reports 10 --bound check-ins", "comparison only"),
     ):
         status, out, error = run(capsys, command)
@@ -296,7 +296,13 @@ def test_calibrate_names_the_rule_of_an_adaptive_budget(capsys: pytest.CaptureFi
     command = f"calibrate --ledger {book} --local-epsilon 1 --reports 1e4"
     facts = facts_of(capsys, command)
     curve = shoal.amplify(local_epsilon=1, reports=1e4)
-    assert facts["cost"] == curve.repeated(facts["rounds"]).epsilon(1e-6) < facts["counted"] <= facts["epsilon"] == 0.5
+    assert (
+        facts["cost"]
+        == curve.repeated(facts["total_rounds"]).epsilon(1e-6)
+        < facts["counted"]
+        <= facts["epsilon"]
+        == 0.5
+    )
     assert (facts["bound"], "Feldman and Zrnic" in facts["theorem"]) == ("renyi", True)
     assert not set(facts["assumptions"]) & set(shoal.explain("renyi").to_dict()["assumptions"])
     out = " ".join(run(capsys, command)[1].split())
@@ -360,10 +366,8 @@ def test_rounds_of_one_entry_have_no_last_day(capsys: pytest.CaptureFixture[str]
     assert facts_of(capsys, f"ledger show {tmp_path}/t.json --every week")["last_day"] is not None
 
 
-def test_times_is_another_name_of_rounds(capsys: pytest.CaptureFixture[str]) -> None:
-    one = "compose --reports 1e4 --local-epsilon 1"
-    assert facts_of(capsys, f"{one} --times 10") == facts_of(capsys, f"{one} --rounds 10")
-    assert "--rounds must be at least 1" in refused(capsys, f"{one} --times 0")
+def test_rounds_are_a_number_and_not_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--rounds must be at least 1" in refused(capsys, "compose --reports 1e4 --local-epsilon 1 --rounds 0")
     assert "`shoal compose --table year.csv` composes the rounds of a file" in refused(
         capsys, "compose --rounds year.csv"
     )

@@ -78,9 +78,9 @@ def test_a_budget_that_was_refused_at_once_is_not_stored(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_what_is_recorded_counts_and_changes_no_budget(tmp_path: Path) -> None:
     for ledger in (shoal.Ledger(), shoal.Ledger(tmp_path / "ledger.json")):
-        ledger.record(CURVE, times=3)
+        ledger.record(CURVE, rounds=3)
         assert ledger.limit is None
-        fit = next(times for times in range(1, 99) if not ledger.affords(CURVE, **FIRST, times=times)) - 1
+        fit = next(times for times in range(1, 99) if not ledger.affords(CURVE, **FIRST, rounds=times)) - 1
         take(ledger, **FIRST, times=fit)
         with pytest.raises(BudgetError, match="over the budget"):
             take(ledger, **FIRST)
@@ -88,7 +88,7 @@ def test_what_is_recorded_counts_and_changes_no_budget(tmp_path: Path) -> None:
         assert ledger.limit == Budget(0.5, 1e-6)
         assert not ledger.affords(CURVE, **FIRST)
         assert ledger.to_dict()["budget"] == {"epsilon": 0.5, "delta": 1e-6, "planned": False}
-        assert sum(entry.times for entry in ledger) == 3 + fit + 1
+        assert sum(entry.count for entry in ledger) == 3 + fit + 1
 
 
 def test_pure_budgets_are_planned_either_way() -> None:

@@ -40,7 +40,7 @@ from tests.oracles import exact, products
 Setting = tuple[int, float, exact.CloneProbability]
 """Reports, ε₀ and which clones."""
 BOUNDS: dict[exact.CloneProbability, str] = {"clones": "clones", "strong": "strong-clones"}
-METHODS = ("loss", "renyi", "advanced", "advanced-closed-form")
+METHODS = ("pld", "renyi", "advanced", "advanced-closed-form")
 DELTAS = (0.3, 1e-2, 1e-4, 1e-6, 1e-10, 1e-20)
 
 
@@ -59,7 +59,7 @@ def distribution_of(rounds: tuple[tuple[Setting, int], ...]) -> products.Distrib
     )
 
 
-def composed(rounds: tuple[tuple[Setting, int], ...], method: str = "loss") -> PrivacyCurve:
+def composed(rounds: tuple[tuple[Setting, int], ...], method: str = "pld") -> PrivacyCurve:
     return compose([(curve_of(setting), times) for setting, times in rounds], method=method)
 
 
@@ -279,13 +279,13 @@ def test_methods_are_in_order(setting: Setting, times: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("setting", "method"), representative(product(MEDIUM, METHODS), 6), ids=str)
 def test_monotone_in_rounds_and_in_delta(setting: Setting, method: str) -> None:
-    rounds, deltas = ((1, 2, 3, 10, 100), DELTAS) if method == "loss" else ((1, 30), (1e-2, 1e-8))
+    rounds, deltas = ((1, 2, 3, 10, 100), DELTAS) if method == "pld" else ((1, 30), (1e-2, 1e-8))
     curves = [curve_of(setting).repeated(times, method=method) for times in rounds]
     table = np.array([[curve.epsilon(delta) for delta in deltas] for curve in curves])
     assert np.all(np.isfinite(table))
     assert np.all(np.diff(table, axis=0) >= -1e-3 * table[1:])
     assert np.all(np.diff(table, axis=1) >= -1e-3 * table[:, 1:])
-    for curve in curves if method == "loss" else ():
+    for curve in curves if method == "pld" else ():
         heights = [curve.delta(epsilon) for epsilon in (0.0, 0.05, 0.2, 0.6, 2.0)]
         assert all(two <= one * (1 + 1e-3) for one, two in pairwise(heights))
 
@@ -313,7 +313,7 @@ def test_one_round_is_the_curve(setting: Setting) -> None:
 
 def test_order_of_rounds_does_not_matter() -> None:
     one, two, three = (curve_of(setting) for setting in MEDIUM[:3])
-    for method in ("loss", "advanced-closed-form"):
+    for method in ("pld", "advanced-closed-form"):
         there = compose([one, (two, 3), three], method=method)
         back = compose([three, two, one, (two, 2)], method=method)
         for delta in (1e-3, 1e-8):
@@ -408,7 +408,7 @@ def test_many_rounds_approach_the_gaussian() -> None:
 def test_approximate_rounds_are_never_better_than_their_local_delta() -> None:
     """With δ₀ > 0, T rounds fail with probability up to 1 − (1 − δ₀)^T, whatever ε is."""
     curve = amplify(local_epsilon=1, local_delta=1e-9, reports=1000)
-    for method in ("loss", "advanced", "advanced-closed-form"):
+    for method in ("pld", "advanced", "advanced-closed-form"):
         try:
             many = curve.repeated(100, method=method)
         except NoPairError:
@@ -438,7 +438,7 @@ def test_closed_forms_compose_by_advanced_composition_only() -> None:
     pair = amplify(local_epsilon=1, reports=100_000, bound="clones")
     for method in ("advanced", "advanced-closed-form"):
         assert curve.repeated(10, method=method).epsilon(1e-6) >= pair.repeated(10).epsilon(1e-6)
-    for method in ("loss", "renyi"):
+    for method in ("pld", "renyi"):
         with pytest.raises(NoPairError):
             curve.repeated(10, method=method).epsilon(1e-6)
 
@@ -539,19 +539,19 @@ def test_more_knots_where_the_ends_would_be_far_apart(local_epsilon: float, repo
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("deviation", "reports", "times"),
+    ("sigma", "reports", "times"),
     [(3.0, 100, 365), (1.0, 10**4, 30), pytest.param(0.5, 10**6, 365, marks=pytest.mark.exhaustive)],
 )
-def test_few_knots_of_gaussian_noise_are_enough(deviation: float, reports: int, times: int) -> None:
+def test_few_knots_of_gaussian_noise_are_enough(sigma: float, reports: int, times: int) -> None:
     """Also where a single large loss is as likely as many small ones, and the moments are those of the former."""
-    profile = Gaussian(deviation=deviation).profile(reports)
+    profile = Gaussian(sigma=sigma).profile(reports)
     lower, upper = LossProfile((Round(profile, float("inf"), times),)).bracket(1e-6)
     assert 0 < lower <= upper <= 1.001 * lower
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("deviation", "reports", "times", "least", "most"),
+    ("sigma", "reports", "times", "least", "most"),
     [
         pytest.param(0.3, 100, 30, 154.9789294288719, 155.09965257107822, marks=pytest.mark.exhaustive),
         (0.3, 10**4, 365, 232.87482188604886, 233.06785323920994),
@@ -563,10 +563,10 @@ def test_few_knots_of_gaussian_noise_are_enough(deviation: float, reports: int, 
     ],
 )
 def test_rounds_of_gaussian_noise_hold_what_they_held_before(
-    deviation: float, reports: int, times: int, least: float, most: float
+    sigma: float, reports: int, times: int, least: float, most: float
 ) -> None:
     """Both ends of before had every path followed up to its end."""
-    lower, upper = amplify(Gaussian(deviation=deviation), reports=reports).repeated(times).epsilon_bracket(1e-6)
+    lower, upper = amplify(Gaussian(sigma=sigma), reports=reports).repeated(times).epsilon_bracket(1e-6)
     assert lower <= most
     assert least <= upper <= most * (1 + 3e-4)
     assert upper <= 1.001 * lower

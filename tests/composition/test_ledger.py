@@ -74,13 +74,13 @@ def test_an_empty_ledger_has_spent_nothing() -> None:
 def test_what_is_spent_is_everything_composed() -> None:
     ledger = Ledger()
     ledger.record(CURVE)
-    ledger.record(OTHER, times=3)
+    ledger.record(OTHER, rounds=3)
     ledger.record(CURVE, label="again")
     together = compose([(CURVE, 2), (OTHER, 3)]).epsilon(DELTA)
     assert ledger.spent(DELTA) == together
     assert 0 < together - ledger.remaining(epsilon=2 * together, delta=DELTA) <= 1e-12
     assert ledger.remaining(epsilon=together / 2, delta=DELTA) == 0
-    assert [entry.times for entry in ledger] == [1, 3, 1]
+    assert [entry.count for entry in ledger] == [1, 3, 1]
 
 
 @pytest.mark.slow
@@ -105,16 +105,16 @@ def test_equal_rounds_are_put_together_before_composing(monkeypatch: pytest.Monk
 def test_formulas_without_losses_are_composed_too() -> None:
     form = shoal.amplify(local_epsilon=0.1, reports=10**6, bound="clones-closed-form")
     ledger = Ledger()
-    ledger.record(form, times=2)
+    ledger.record(form, rounds=2)
     ledger.record(CURVE)
     assert CURVE.epsilon(1e-3) < ledger.spent(1e-3) == compose([(form, 2), CURVE], method="advanced").epsilon(1e-3)
 
 
 def test_a_composed_curve_is_recorded_as_its_rounds(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.json")
-    ledger.record(compose([(CURVE, 2), OTHER]), label="week", times=3)
+    ledger.record(compose([(CURVE, 2), OTHER]), label="week", rounds=3)
     (entry,) = Ledger(tmp_path / "ledger.json")
-    assert (entry.label, entry.times) == ("week", 9)
+    assert (entry.label, entry.count) == ("week", 9)
     assert [(curve.reports, times) for curve, times in entry.rounds] == [(10_000, 6), (1_000, 3)]
     assert ledger.spent(DELTA) == compose([(CURVE, 6), (OTHER, 3)]).epsilon(DELTA)
 
@@ -149,16 +149,16 @@ def test_a_budget_for_rounds_chosen_as_you_go_is_kept_at_one_order() -> None:
     divergence = CURVE.renyi(order)
     fit = max(t for t in range(1, 100) if converted(t * divergence, order, DELTA) <= epsilon)
     ledger = Ledger()
-    with ledger.budget(CURVE, epsilon=epsilon, delta=DELTA, times=fit):
+    with ledger.budget(CURVE, epsilon=epsilon, delta=DELTA, rounds=fit):
         pass
     assert 1 < fit <= rounds_that_fit(epsilon)
     assert not ledger.affords(CURVE, epsilon=epsilon, delta=DELTA)
     planned = Ledger()
-    planned.record(CURVE, times=fit)
+    planned.record(CURVE, rounds=fit)
     assert planned.affords(CURVE, epsilon=epsilon, delta=DELTA, planned=True)
     # A single round may always cost its own ε₀, and pure rounds their sum.
-    assert Ledger().affords(amplify(local_epsilon=0.1, reports=1), epsilon=0.2, delta=DELTA, times=2)
-    assert not Ledger().affords(amplify(local_epsilon=0.1, reports=1), epsilon=0.2, delta=DELTA, times=3)
+    assert Ledger().affords(amplify(local_epsilon=0.1, reports=1), epsilon=0.2, delta=DELTA, rounds=2)
+    assert not Ledger().affords(amplify(local_epsilon=0.1, reports=1), epsilon=0.2, delta=DELTA, rounds=3)
 
 
 def test_a_round_without_renyi_divergence_needs_a_plan() -> None:
@@ -193,8 +193,8 @@ def test_the_budget_refuses_exactly_the_round_that_would_break_it(tmp_path: Path
 
 def test_a_budget_that_is_met_exactly_is_met() -> None:
     exact = compose([(CURVE, 3)]).epsilon(DELTA)
-    assert Ledger().affords(CURVE, times=3, epsilon=exact, delta=DELTA, planned=True)
-    assert not Ledger().affords(CURVE, times=3, epsilon=math.nextafter(exact, 0), delta=DELTA, planned=True)
+    assert Ledger().affords(CURVE, rounds=3, epsilon=exact, delta=DELTA, planned=True)
+    assert not Ledger().affords(CURVE, rounds=3, epsilon=math.nextafter(exact, 0), delta=DELTA, planned=True)
 
 
 @pytest.mark.slow
@@ -202,11 +202,11 @@ def test_several_rounds_are_charged_together_or_not_at_all() -> None:
     ledger, fit = Ledger(), rounds_that_fit(0.2)
     with (
         pytest.raises(BudgetError, match=f"still fit: {fit}"),
-        ledger.budget(CURVE, epsilon=0.2, delta=DELTA, planned=True, times=fit + 5),
+        ledger.budget(CURVE, epsilon=0.2, delta=DELTA, planned=True, rounds=fit + 5),
     ):
         pytest.fail("the body ran")
     assert len(ledger) == 0
-    with ledger.budget(CURVE, epsilon=0.2, delta=DELTA, planned=True, times=fit):
+    with ledger.budget(CURVE, epsilon=0.2, delta=DELTA, planned=True, rounds=fit):
         pass
     assert not ledger.affords(CURVE, epsilon=0.2, delta=DELTA, planned=True)
 
@@ -249,13 +249,13 @@ def test_where_no_epsilon_holds_nothing_is_affordable() -> None:
 @pytest.mark.parametrize("times", [0, -1, 1.5, math.nan, math.inf, "two", True, None])
 def test_times_must_be_a_sensible_whole_number(times: Any) -> None:
     ledger = Ledger()
-    with pytest.raises(ParameterError, match="times must be"):
-        ledger.record(CURVE, times=times)
-    with pytest.raises(ParameterError, match="times must be"):
-        ledger.affords(CURVE, times=times, epsilon=1, delta=DELTA)
+    with pytest.raises(ParameterError, match="rounds must be"):
+        ledger.record(CURVE, rounds=times)
+    with pytest.raises(ParameterError, match="rounds must be"):
+        ledger.affords(CURVE, rounds=times, epsilon=1, delta=DELTA)
     with (
-        pytest.raises(ParameterError, match="times must be"),
-        ledger.budget(CURVE, times=times, epsilon=1, delta=DELTA),
+        pytest.raises(ParameterError, match="rounds must be"),
+        ledger.budget(CURVE, rounds=times, epsilon=1, delta=DELTA),
     ):
         pytest.fail("the body ran")
     assert len(ledger) == 0
@@ -336,7 +336,7 @@ def test_a_curve_that_cannot_be_rebuilt_is_refused() -> None:
 )
 def test_what_is_written_reads_back_exactly(curve: PrivacyCurve, tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
-    written = Ledger(path).record(curve, label="λ", times=7)
+    written = Ledger(path).record(curve, label="λ", rounds=7)
     (entry,) = Ledger(path)
     ((back, times),) = entry.rounds
     assert (entry.time, entry.label, times) == (written.time, "λ", 7)
@@ -751,12 +751,12 @@ for line in sys.stdin:
         for turn in range(1, 9):
             ledger = Ledger(tmp_path / f"{turn}.json")
             if turn > 1:
-                ledger.record(CURVE, times=turn - 1)
+                ledger.record(CURVE, rounds=turn - 1)
             budget = compose([(CURVE, turn)]).epsilon(DELTA)
             for racer in (one, two):
                 tell(racer, f"{ledger.path} {budget!r}")
             assert sorted([answer(one), answer(two)]) == ["lost", "won"]
-            assert sum(entry.times for entry in ledger) == turn
+            assert sum(entry.count for entry in ledger) == turn
 
 
 @pytest.mark.slow

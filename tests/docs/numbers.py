@@ -36,7 +36,7 @@ def _training() -> Iterator[str]:
 @cache
 def _weekly() -> shoal.Plan:
     """Return the plan of docs/rounds.md, 52 rounds under ε = 1."""
-    return shoal.plan(categories=40, reports=300_000, epsilon=1, delta=_DELTA, times=52)
+    return shoal.plan(categories=40, reports=300_000, epsilon=1, delta=_DELTA, rounds=52)
 
 
 def _proofs() -> Iterator[str]:
@@ -54,7 +54,7 @@ def _charges() -> Iterator[str]:
     yield rounded_up(counted, 3)
     yield rounded_up(ledger.spent(_DELTA), 3)
     rounds = 1
-    while ledger.affords(curve, epsilon=1, delta=_DELTA, times=rounds):
+    while ledger.affords(curve, epsilon=1, delta=_DELTA, rounds=rounds):
         rounds += 1
     yield str(rounds)
 

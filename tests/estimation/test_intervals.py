@@ -289,8 +289,8 @@ _MEANS: list[Any] = [
     Laplace(local_epsilon=1.0),
     Laplace(local_epsilon=0.02),
     Laplace(local_epsilon=600.0),
-    Gaussian(deviation=0.4),
-    Gaussian(deviation=40.0),
+    Gaussian(sigma=0.4),
+    Gaussian(sigma=40.0),
     OneBitMean(local_epsilon=1.0),
     OneBitMean(local_epsilon=8.0),
 ]

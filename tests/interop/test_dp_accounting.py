@@ -192,7 +192,7 @@ def test_a_ledger_keeps_a_central_release(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     daily, noisy = shoal.amplify(local_epsilon=1, reports=10_000), from_event(dpa.GaussianDpEvent(50.0))
     ledger = shoal.Ledger(path)
-    ledger.record(daily, label="monday", times=3)
+    ledger.record(daily, label="monday", rounds=3)
     with ledger.budget(noisy, epsilon=1, delta=1e-6, label="a noisy count", planned=True):
         pass
     again = shoal.Ledger(path)

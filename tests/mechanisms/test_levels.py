@@ -176,7 +176,7 @@ def test_plans_of_sums() -> None:
     assert isinstance(covers.protocol, shoal.Covered)
     assert 150 < math.sqrt(covers.variance(reports=1e5)) < 180
     assert shoal.amplify(covers.protocol, reports=1e5).epsilon(1e-6) <= 0.5
-    twice = shoal.plan_sum(reports=1e5, epsilon=0.5, times=2)
+    twice = shoal.plan_sum(reports=1e5, epsilon=0.5, rounds=2)
     curve = shoal.amplify(twice.protocol, reports=1e5)
     assert shoal.compose([curve, curve]).epsilon(1e-6) <= 0.5
     with pytest.raises(UnreachableError, match="too few for covers"):

@@ -44,9 +44,9 @@ MECHANISMS: list[MeanMechanism] = [
     Laplace(local_epsilon=0.3),
     Laplace(local_epsilon=2.0, lower=10, upper=110),
     Laplace(local_epsilon=20.0),
-    Gaussian(deviation=0.02),
-    Gaussian(deviation=1.5, lower=-2, upper=-1),
-    Gaussian(deviation=300.0, lower=0, upper=2),
+    Gaussian(sigma=0.02),
+    Gaussian(sigma=1.5, lower=-2, upper=-1),
+    Gaussian(sigma=300.0, lower=0, upper=2),
     OneBitMean(local_epsilon=0.5),
     OneBitMean(local_epsilon=4.0, lower=-5, upper=5),
 ]
@@ -143,15 +143,15 @@ def test_a_table_that_is_not_private_is_found_out() -> None:
     assert not Noise(Grid(1, 1, 0), 128, (1 << 126,)).holds(1.0)
 
 
-@pytest.mark.parametrize("deviation", [0.01, 0.3, 2.0, 16.0, 500.0, 1e6])
-def test_gaussian_integers_are_the_rounded_normal_distribution(deviation: float) -> None:
-    noise = gaussian_noise(deviation)
+@pytest.mark.parametrize("sigma", [0.01, 0.3, 2.0, 16.0, 500.0, 1e6])
+def test_gaussian_integers_are_the_rounded_normal_distribution(sigma: float) -> None:
+    noise = gaussian_noise(sigma)
     grid = noise.grid
     for point in {0, grid.intervals // 2, grid.intervals}:
         distribution = noise.distribution(point)
         assert sum(distribution) == 1 << noise.bits
         edges = (np.arange(-grid.margin, grid.intervals + grid.margin) * grid.width + 0.5) / grid.intervals
-        below = np.concatenate(([0.0], stats.norm.cdf(edges, point / grid.intervals, deviation), [1.0]))
+        below = np.concatenate(([0.0], stats.norm.cdf(edges, point / grid.intervals, sigma), [1.0]))
         assert np.allclose([weight / (1 << noise.bits) for weight in distribution], np.diff(below), rtol=0, atol=1e-13)
         assert noise.distribution(grid.intervals - point) == distribution[::-1]
 
@@ -172,7 +172,7 @@ def test_laplace_integers_are_the_rounded_distribution(local_epsilon: float) -> 
     "mechanism",
     [
         *(Laplace(local_epsilon=local) for local in (1e-9, 1e-3, 0.0624, 0.0626, 1.0, 50.0, 256.0, 700.0)),
-        *(Gaussian(deviation=deviation) for deviation in (0.01, 0.05, 1.0, 31.9, 1e6)),
+        *(Gaussian(sigma=sigma) for sigma in (0.01, 0.05, 1.0, 31.9, 1e6)),
     ],
     ids=repr,
 )
@@ -182,7 +182,7 @@ def test_moments_and_sizes(mechanism: MeanMechanism) -> None:
     with calls() as count:
         mechanism.randomize([0.5], simulation=Simulation(seed=1))
     assert count() < 200_000  # at ε₀ = 256 it is half of that, a tenth of a second
-    ideal = 2 / mechanism.local_epsilon**2 if isinstance(mechanism, Laplace) else mechanism.deviation**2  # type: ignore[attr-defined]
+    ideal = 2 / mechanism.local_epsilon**2 if isinstance(mechanism, Laplace) else mechanism.sigma**2  # type: ignore[attr-defined]
     assert mechanism.variance(reports=1) == pytest.approx(ideal, rel=0.005)
     assert mechanism.variance([0.0, 1.0], reports=1) <= mechanism.variance(reports=1)
     assert mechanism.outputs <= 1 << 13
@@ -462,7 +462,7 @@ def test_schema(mechanism: MeanMechanism) -> None:
     ],
 )
 def test_bad_values(values: Any, message: str) -> None:
-    for mechanism in (Laplace(local_epsilon=1.0), Gaussian(deviation=1.0), OneBitMean(local_epsilon=1.0)):
+    for mechanism in (Laplace(local_epsilon=1.0), Gaussian(sigma=1.0), OneBitMean(local_epsilon=1.0)):
         with pytest.raises(ParameterError, match=message):
             mechanism.randomize(values)
 
@@ -489,9 +489,9 @@ def test_bad_reports(reports: Any) -> None:
         (Laplace, {"local_epsilon": 0}),
         (OneBitMean, {"local_epsilon": 1, "upper": None}),
         (OneBitMean, {"local_epsilon": -1}),
-        (Gaussian, {"deviation": 1, "upper": 101}),
-        (Gaussian, {"deviation": 1, "upper": 1e-7}),
-        (Gaussian, {"deviation": 0.001}),
+        (Gaussian, {"sigma": 1, "upper": 101}),
+        (Gaussian, {"sigma": 1, "upper": 1e-7}),
+        (Gaussian, {"sigma": 0.001}),
     ],
 )
 def test_bad_parameters(kind: type[MeanMechanism], arguments: dict[str, Any]) -> None:
@@ -524,14 +524,12 @@ def test_bad_questions() -> None:
 
 
 def test_only_the_relative_size_matters() -> None:
-    assert Gaussian(deviation=50, lower=-20, upper=80).homogeneous == Gaussian(deviation=0.5).homogeneous
-    assert (
-        Gaussian(deviation=50, lower=-20, upper=80).blanket_probability == Gaussian(deviation=0.5).blanket_probability
-    )
+    assert Gaussian(sigma=50, lower=-20, upper=80).homogeneous == Gaussian(sigma=0.5).homogeneous
+    assert Gaussian(sigma=50, lower=-20, upper=80).blanket_probability == Gaussian(sigma=0.5).blanket_probability
     assert Laplace(local_epsilon=1.5, lower=-20, upper=80).blanket == Laplace(local_epsilon=1.5).blanket
     assert Laplace(local_epsilon=2, lower=-20, upper=80).scale == 50
     assert repr(Laplace(local_epsilon=2)) == "Laplace(local_epsilon=2.0)"
-    assert repr(Gaussian(deviation=2, upper=9)) == "Gaussian(deviation=2.0, lower=0.0, upper=9.0)"
+    assert repr(Gaussian(sigma=2, upper=9)) == "Gaussian(sigma=2.0, lower=0.0, upper=9.0)"
 
 
 def test_one_bit_is_randomized_response() -> None:

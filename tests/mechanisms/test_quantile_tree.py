@@ -254,7 +254,7 @@ def test_a_tree_is_better_than_levels_from_some_number_of_leaves_on() -> None:
 
 
 def test_plans_share_a_budget() -> None:
-    twice = shoal.plan_quantiles(reports=1e4, epsilon=1, leaves=100, times=2)
+    twice = shoal.plan_quantiles(reports=1e4, epsilon=1, leaves=100, rounds=2)
     curves = [shoal.amplify(each, reports=1e4) for each in twice.protocols] * 2
     assert shoal.compose(curves).epsilon(1e-6) <= 1
     with pytest.raises(UnreachableError, match="too few for covers"):

@@ -183,8 +183,8 @@ def test_limit_of_the_local_epsilon() -> None:
         ({"epsilon": math.inf}, "epsilon must be finite"),
         ({"delta": 0}, "delta must be greater than 0"),
         ({"epsilon": None}, "give the central guarantee that must hold"),
-        ({"times": 0}, "times must be at least 1"),
-        ({"times": 1.5}, "times must be a whole number"),
+        ({"rounds": 0}, "rounds must be at least 1"),
+        ({"rounds": 1.5}, "rounds must be a whole number"),
         ({"ledger": "telemetry.json"}, "ledger must be a Ledger"),
         ({"delta": 1}, "delta must be greater than 0 and less than 1"),
         ({"local_epsilon": 0}, "local_epsilon must be greater than 0"),
@@ -198,9 +198,9 @@ def test_bad_input(wrong: dict[str, Any], said: str) -> None:
 
 @pytest.mark.slow
 def test_many_rounds_keep_the_target_together() -> None:
-    setting: dict[str, Any] = {"categories": 30, "reports": 100_000, "epsilon": 1, "times": 20}
+    setting: dict[str, Any] = {"categories": 30, "reports": 100_000, "epsilon": 1, "rounds": 20}
     plan = shoal.plan(**setting)
-    assert (plan.times, plan.epsilon, plan.delta) == (20, 1.0, 1e-6)
+    assert (plan.rounds, plan.epsilon, plan.delta) == (20, 1.0, 1e-6)
 
     def together(mechanism: Any, times: int = 20) -> float:
         return float(shoal.amplify(mechanism, reports=100_000).repeated(times).epsilon(1e-6))
@@ -213,11 +213,11 @@ def test_many_rounds_keep_the_target_together() -> None:
     best = plan.mechanism
     assert together(replace(best, local_epsilon=best.local_epsilon * (1 + 1e-6))) > 1 - ROOM
     assert together(best, 21) > 1
-    alone = shoal.plan(**{**setting, "times": 1})
+    alone = shoal.plan(**{**setting, "rounds": 1})
     assert alone.best.error < plan.best.error and alone.best.round_epsilon == alone.best.epsilon
     assert plan.best.round_epsilon == plan.best.curve.epsilon(1e-6)
     facts = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
-    assert (facts["times"], facts["spent"]) == (20, 0.0)
+    assert (facts["rounds"], facts["spent"]) == (20, 0.0)
     assert facts["choices"][0]["average_error"] == plan.best.average_error
     assert "20 rounds" in repr(plan)
     assert plan == shoal.plan(**setting)
@@ -226,7 +226,7 @@ def test_many_rounds_keep_the_target_together() -> None:
 @pytest.mark.slow
 def test_a_year_of_daily_histograms() -> None:
     """Known from bisection by hand: ε₀ ≈ 3.423, ε = 0.0424 a day, an error of 0.0342 and ± 0.00228."""
-    plan = shoal.plan(categories=200, reports=50_000, epsilon=1, times=365)
+    plan = shoal.plan(categories=200, reports=50_000, epsilon=1, rounds=365)
     assert plan.mechanism.name == "randomized-response"
     assert plan.mechanism.local_epsilon == pytest.approx(3.4231, rel=1e-4)
     assert plan.best.round_epsilon == pytest.approx(0.0424, rel=1e-3)
@@ -240,16 +240,16 @@ def test_a_year_of_daily_histograms() -> None:
 def test_what_is_left_of_a_ledger_is_the_target() -> None:
     ledger = shoal.Ledger()
     before = shoal.amplify(local_epsilon=2, reports=100_000)
-    with ledger.budget(before, epsilon=0.5, delta=1e-7, times=20, planned=True):
+    with ledger.budget(before, epsilon=0.5, delta=1e-7, rounds=20, planned=True):
         pass
-    plan = shoal.plan(categories=10, reports=100_000, times=5, ledger=ledger)
+    plan = shoal.plan(categories=10, reports=100_000, rounds=5, ledger=ledger)
     assert (plan.epsilon, plan.delta) == (0.5, 1e-7)
     assert plan.to_dict()["spent"] == ledger.spent(1e-7)
     budget: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-7, "planned": True}
     for choice in plan.choices:
-        assert ledger.affords(choice.curve, times=5, **budget)
-    assert not ledger.affords(plan.best.curve, times=6, **budget)
-    free = shoal.plan(categories=10, reports=100_000, times=5, epsilon=0.5, delta=1e-7)
+        assert ledger.affords(choice.curve, rounds=5, **budget)
+    assert not ledger.affords(plan.best.curve, rounds=6, **budget)
+    free = shoal.plan(categories=10, reports=100_000, rounds=5, epsilon=0.5, delta=1e-7)
     assert free.best.error < plan.best.error
     with pytest.raises(shoal.errors.BudgetError, match="asked for was delta=1e-06"):
         shoal.plan(categories=10, reports=100_000, delta=1e-6, ledger=ledger)
@@ -271,7 +271,7 @@ def test_what_is_of_no_use_says_so() -> None:
 
 @pytest.mark.slow
 def test_one_round_of_no_use_and_many_that_are() -> None:
-    plan = shoal.plan(categories=50, reports=2_000, epsilon=0.5, times=30)
+    plan = shoal.plan(categories=50, reports=2_000, epsilon=0.5, rounds=30)
     assert plan.best.average_category_error <= 1 / 50 < plan.best.category_error
     assert plan.note is not None and plan.note.startswith("one round says nothing about a single category")
     assert "the average over all 30 rounds is good to ± " in plan.note
@@ -297,9 +297,9 @@ def test_few_exact_values_are_enough(setting: Setting, monkeypatch: pytest.Monke
 
 def test_a_curator_shares_the_budget_among_rounds() -> None:
     one = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6)
-    two = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, times=2)
-    hundred = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, times=100)
-    many = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, times=400)
+    two = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, rounds=2)
+    hundred = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, rounds=100)
+    many = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, rounds=400)
     assert two == pytest.approx(2 * one, rel=1e-12)  # of pure noise, each round has a half
     assert many == pytest.approx(2 * hundred, rel=1e-12)  # of Gaussian noise, the variances add up
 
@@ -340,7 +340,7 @@ def test_covers_hash_where_categories_are_many() -> None:
 
 @pytest.mark.slow
 def test_several_messages_share_a_budget_with_what_was_before() -> None:
-    made = shoal.plan(categories=20, reports=20_000, epsilon=1, times=3, messages=2, dummies=True)
+    made = shoal.plan(categories=20, reports=20_000, epsilon=1, rounds=3, messages=2, dummies=True)
     for choice in made.choices:
         if choice.mechanism.name in ("covered", "dummies"):
             together = shoal.amplify(choice.mechanism, reports=20_000).repeated(3)
@@ -386,10 +386,10 @@ def test_a_plan_comes_back_as_it_was() -> None:
     assert rounds.curve(500).reports == 500
 
 
-@pytest.mark.parametrize("changed", [{"times": 0}, {"reports": "many"}, {"epsilon": 0}, {"delta": 1}, {"schema": {}}])
+@pytest.mark.parametrize("changed", [{"rounds": 0}, {"reports": "many"}, {"epsilon": 0}, {"delta": 1}, {"schema": {}}])
 def test_what_is_not_a_plan_is_refused(changed: dict[str, object]) -> None:
     mechanism = shoal.RandomizedResponse(categories=4, local_epsilon=1).to_dict()
-    content = {"schema": mechanism, "reports": 100, "times": 2, "epsilon": 1.0, "delta": 1e-6}
+    content = {"schema": mechanism, "reports": 100, "rounds": 2, "epsilon": 1.0, "delta": 1e-6}
     assert PlannedRounds.from_json(json.dumps(content), "plan.json").rounds == 2
     with pytest.raises(FormatError, match=r"plan\.json is not a plan, as `shoal plan --output` writes it"):
         PlannedRounds.from_json(json.dumps(content | changed), "plan.json")

@@ -225,7 +225,7 @@ def test_two_categories_with_the_same_outputs_are_no_design() -> None:
 
 def test_an_infinite_epsilon_is_not_proved() -> None:
     with pytest.raises(shoal.errors.UnreachableError, match="no finite epsilon"):
-        shoal.amplify(shoal.Gaussian(deviation=1), reports=100).certify(delta=0.0)
+        shoal.amplify(shoal.Gaussian(sigma=1), reports=100).certify(delta=0.0)
 
 
 def test_a_long_text_is_not_even_read() -> None:

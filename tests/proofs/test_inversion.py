@@ -105,7 +105,7 @@ def test_few_values_are_not_split() -> None:
     representative([(0.59, 10), (0.5, 1000), (0.5, 10**4), (0.3, 10**4), (0.59, 10**6)], 2),
 )
 def test_gaussian_noise_with_a_long_tail_is_proved(deviation: float, reports: int) -> None:
-    curve = shoal.amplify(shoal.Gaussian(deviation=deviation), reports=reports)
+    curve = shoal.amplify(shoal.Gaussian(sigma=deviation), reports=reports)
     certificate = curve.certify(delta=1e-6)
     assert isinstance(certificate.claim, GaussianClaim)
     assert certificate.epsilon >= curve.epsilon_bracket(1e-6).lower

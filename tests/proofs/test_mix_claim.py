@@ -162,7 +162,7 @@ def test_rounds_with_every_other_kind_are_proved() -> None:
         shoal.amplify(local_epsilon=1, local_delta=1e-12, reports=10**4),
         shoal.amplify(shoal.RandomizedResponse(categories=4, local_epsilon=2), reports=10**4),
         shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**4),
-        shoal.amplify(shoal.Gaussian(deviation=2), reports=10**4),
+        shoal.amplify(shoal.Gaussian(sigma=2), reports=10**4),
         shoal.amplify(shoal.OneBitMean(local_epsilon=1), reports=10**4),
         shoal.hunt(people=10**4, epsilon=1).of_round,
     ]
@@ -175,7 +175,7 @@ def test_rounds_with_every_other_kind_are_proved() -> None:
         assert shoal.Certificate.from_json(certificate.to_json()).verify()
     ledger = shoal.Ledger()
     ledger.record(both)
-    ledger.record(curve, times=3)
+    ledger.record(curve, rounds=3)
     read = shoal.Ledger.from_json(json.dumps(ledger.to_dict()))
     assert read.spent(1e-5) == ledger.spent(1e-5) < 3
     assert curve.to_dp_accounting().get_epsilon_for_delta(1e-6) == pytest.approx(curve.epsilon(1e-6), rel=1e-3)

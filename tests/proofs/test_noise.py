@@ -81,10 +81,10 @@ def test_two_edges_are_two_values() -> None:
         [
             (shoal.Laplace(local_epsilon=1), 10**5, 1),
             (shoal.Laplace(local_epsilon=4, lower=0, upper=120), 10**4, 1),
-            (shoal.Gaussian(deviation=1), 10**5, 1),
-            (shoal.Gaussian(deviation=5), 10**6, 1),
+            (shoal.Gaussian(sigma=1), 10**5, 1),
+            (shoal.Gaussian(sigma=5), 10**6, 1),
             (shoal.Laplace(local_epsilon=1), 10**5, 5),
-            (shoal.Gaussian(deviation=1), 10**4, 2),
+            (shoal.Gaussian(sigma=1), 10**4, 2),
         ],
         3,
     ),

@@ -31,7 +31,7 @@ from shoal.questions.sgd import sgd
 from shoal.questions.verify import verify
 
 _SETTING: dict[str, Any] = {"reports": 1000, "local_epsilon": 1}
-_TABLE = "reports,local_epsilon,times,date\n1000,1,3,2026-01-01\n2_000,0.5,2,2026-01-04\n"
+_TABLE = "reports,local_epsilon,rounds,date\n1000,1,3,2026-01-01\n2_000,0.5,2,2026-01-04\n"
 
 
 def _ledger_text() -> str:
@@ -98,7 +98,7 @@ def test_a_file_that_is_not_taken_is_refused() -> None:
     ("arguments", "field", "words", "typed"),
     [
         ({}, "local_epsilon", "this needs local_epsilon with a value", "such as --local-epsilon 1"),
-        ({"deviation": 1}, "deviation", "belongs to randomizer = gaussian", "belongs to --randomizer gaussian"),
+        ({"sigma": 1}, "sigma", "belongs to randomizer = gaussian", "belongs to --randomizer gaussian"),
         (
             {"randomizer": "rappor", "local_epsilon": 1},
             "categories",
@@ -106,7 +106,7 @@ def test_a_file_that_is_not_taken_is_refused() -> None:
             "such as --randomizer rappor --categories 100 --local-epsilon 1",
         ),
         (
-            {"randomizer": "gaussian", "deviation": 1, "categories": 3},
+            {"randomizer": "gaussian", "sigma": 1, "categories": 3},
             "categories",
             "and no categories",
             "--categories",
@@ -136,8 +136,8 @@ def test_amplify_and_compare_have_the_facts_of_the_curves() -> None:
 def test_calibrate_answers_each_of_three_questions() -> None:
     assert calibrate(epsilon=1, reports=1000).result == shoal.calibrate(epsilon=1, delta=1e-6, reports=1000)
     assert calibrate(epsilon=0.5, local_epsilon=1).facts["reports"] > 1
-    assert calibrate(epsilon=1, **_SETTING).facts["times"] > 1
-    for wrong in ({}, {**_SETTING, "times": 2}):
+    assert calibrate(epsilon=1, **_SETTING).facts["rounds"] > 1
+    for wrong in ({}, {**_SETTING, "rounds": 2}):
         with pytest.raises(AskedError, match="give either reports"):
             calibrate(epsilon=1, **wrong)
 
@@ -153,7 +153,7 @@ def test_compose_takes_alike_rounds_or_a_table() -> None:
     both = compose(table=NamedText(_TABLE))
     assert both.facts["rounds"] == 5
     assert both.facts["epsilon"] == both.result.curve.epsilon(1e-6)
-    alike = compose(**_SETTING, times=3, epsilon=1, start=date(2026, 1, 1))
+    alike = compose(**_SETTING, rounds=3, epsilon=1, start=date(2026, 1, 1))
     assert alike.result.spending.affordable == alike.facts["affordable_rounds"]
     with pytest.raises(AskedError, match="give either reports"):
         compose()
@@ -175,7 +175,7 @@ def test_a_ledger_is_read_from_its_text() -> None:
 
 @pytest.mark.slow
 def test_rounds_of_a_ledger_a_table_and_alike() -> None:
-    alike = rounds(**_SETTING, times=10, epsilon=1, start=date(2026, 1, 1)).facts
+    alike = rounds(**_SETTING, rounds=10, epsilon=1, start=date(2026, 1, 1)).facts
     assert alike["points"][0]["rounds"] == 1
     assert [point["epsilon"] for point in alike["points"]] == sorted(point["epsilon"] for point in alike["points"])
     assert alike["epsilon"] == shoal.amplify(local_epsilon=1, reports=1000).repeated(10).epsilon(1e-6)
@@ -183,7 +183,7 @@ def test_rounds_of_a_ledger_a_table_and_alike() -> None:
     kept = rounds(table=NamedText(_ledger_text())).facts
     assert kept["budget"]["epsilon"] == 2 and kept["rounds"] == 1
     table = rounds(table=NamedText(_TABLE)).facts
-    assert [kind["times"] for kind in table["kinds"]] == [3, 2]
+    assert [kind["rounds"] for kind in table["kinds"]] == [3, 2]
     with pytest.raises(AskedError, match="leave out epsilon"):
         rounds(table=NamedText(_ledger_text()), epsilon=1)
     assert (
@@ -252,7 +252,7 @@ def test_readers_refuse_what_they_cannot_read() -> None:
     assert Setting(local_epsilon=1.0).described() == {"local_epsilon": 1.0}
 
 
-_ROUNDS = "reports,local_epsilon,times\n1000,1,3\n2000,0.5,2\n"
+_ROUNDS = "reports,local_epsilon,rounds\n1000,1,3\n2000,0.5,2\n"
 _CASES = [
     ("amplify", "reports=1e3 local_epsilon=0.5 delta=1e-8", "epsilon"),
     ("amplify", "reports=12_345 randomizer=rappor categories=5 local_epsilon=2", "epsilon"),
@@ -264,14 +264,14 @@ _CASES = [
     ("calibrate", "epsilon=0.5 reports=1e3 categories=7", "local_epsilon"),
     ("calibrate", "epsilon=0.5 local_epsilon=1", "reports"),
     ("calibrate", "epsilon=0.5 local_epsilon=1 randomizer=laplace", "reports"),
-    ("calibrate", "epsilon=2 reports=1e3 local_epsilon=1", "times"),
+    ("calibrate", "epsilon=2 reports=1e3 local_epsilon=1", "rounds"),
     ("compare", "reports=1e3 local_epsilon=1", "epsilon"),
-    ("compose", "reports=1e3 local_epsilon=1 times=5 method=renyi", "epsilon"),
-    ("compose", "reports=1e3 local_epsilon=1 times=5 epsilon=1 start=2026-01-01", "epsilon"),
+    ("compose", "reports=1e3 local_epsilon=1 rounds=5 method=renyi", "epsilon"),
+    ("compose", "reports=1e3 local_epsilon=1 rounds=5 epsilon=1 start=2026-01-01", "epsilon"),
     ("explain", "name=loss kind=composition", "name"),
     ("explain", "kind=training", "name"),
     ("plan", "categories=4 reports=1e3 epsilon=1", "mechanism"),
-    ("rounds", "reports=1e3 local_epsilon=1 times=5", "epsilon"),
+    ("rounds", "reports=1e3 local_epsilon=1 rounds=5", "epsilon"),
     ("sgd", "examples=6_000 batch_size=60 noise_multiplier=2", "epsilon"),
     ("sgd", "examples=6_000 batch_size=60 epsilon=2 sampling=poisson", "epsilon"),
     ("sgd", "noise_multiplier=2 adjacency=add-remove public_steps=10", "epsilon"),
@@ -286,7 +286,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _shown(facts: Any, key: str) -> str:
     """Return how Python prints the main number of an answer, as far as that is the same everywhere."""
     first = facts[0] if isinstance(facts, list) else facts
-    first = first["choices"][0] if key == "mechanism" else first.get("one_round", first) if key != "times" else first
+    first = first["choices"][0] if key == "mechanism" else first.get("one_round", first) if key != "rounds" else first
     value = first[key]
     return (
         value.replace("-", "") if key == "mechanism" else f"{value:.6g}"[:5] if isinstance(value, float) else str(value)

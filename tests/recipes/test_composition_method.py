@@ -23,7 +23,7 @@ class BasicProfile(UpperProfile):
 
     rounds: tuple[Round, ...]
 
-    no_bracket = 'basic composition has no exact value to bracket; use method="loss"'
+    no_bracket = 'basic composition has no exact value to bracket; use method="pld"'
     no_renyi = 'basic composition has no Rényi divergence; use method="renyi"'
 
     def epsilon(self, delta: float) -> float:
@@ -68,7 +68,7 @@ print(json.dumps({
     "theorems": [row.name for row in shoal.theorems("composition")],
     "explained": shoal.explain("basic").to_dict(),
     "explain": printed("explain basic"),
-    "compose": json.loads(printed("compose --local-epsilon 1.5 --reports 1000 --times 4 --method basic --json")),
+    "compose": json.loads(printed("compose --local-epsilon 1.5 --reports 1000 --rounds 4 --method basic --json")),
     "help": printed("compose --help"),
 }))
 """
@@ -84,8 +84,8 @@ def test_a_composition_method_is_one_file(tmp_path: Path) -> None:
     assert answers["epsilon"] == 5.5
     assert answers["repeated"] == answers["compose"]["epsilon"] == 6
     assert answers["curve"] == "PrivacyCurve(ε=5.5 at δ=1e-06, 4 rounds, n ≥ 500, basic)"
-    assert answers["refusal"] == 'basic composition has no exact value to bracket; use method="loss"'
-    assert answers["theorems"] == ["loss", "renyi", "advanced", "advanced-closed-form", "basic"]
+    assert answers["refusal"] == 'basic composition has no exact value to bracket; use method="pld"'
+    assert answers["theorems"] == ["pld", "renyi", "advanced", "advanced-closed-form", "basic"]
     assert answers["explained"]["kind"] == "composition"
     assert answers["compose"]["theorem"].startswith("basic composition of ε₀-DP rounds; each round: ")
     assert answers["explain"].startswith("basic\n")

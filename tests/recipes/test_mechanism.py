@@ -251,7 +251,7 @@ def test_somebody_elses_randomizer_needs_three_members(tmp_path: Path) -> None:
     lower = shoal.lower_bound(coin, reports=500).epsilon(1e-6)
     assert 0 < lower <= curve.epsilon(1e-6)
     path = tmp_path / "ledger.json"
-    shoal.Ledger(path).record(curve, times=3)
+    shoal.Ledger(path).record(curve, rounds=3)
     ((back, times),) = next(iter(shoal.Ledger(path))).rounds
     assert times == 3 and back.randomizer == PlainRandomizer.of(coin)
     assert back.epsilon(1e-6) == curve.epsilon(1e-6)
@@ -266,7 +266,7 @@ def test_rounds_of_a_randomizer_without_a_hash_are_composed_and_recorded() -> No
     assert curve.repeated(2).epsilon(1e-6) == shoal.compose([curve, curve]).epsilon(1e-6)
     assert curve.repeated(2).epsilon(1e-6) == expected.repeated(2).epsilon(1e-6)
     ledger = shoal.Ledger()
-    ledger.record(curve, times=2)
+    ledger.record(curve, rounds=2)
     assert ledger.spent(1e-6) == curve.repeated(2).epsilon(1e-6)
 
 

@@ -114,7 +114,7 @@ def test_no_share_of_more_than_all_is_told_from_zero() -> None:
 def test_both_numbers_are_always_there() -> None:
     for review in (
         of_parameters({"local_epsilon": 1.5}, title="any", reports=1000),
-        of_parameters({"randomizer": shoal.Gaussian(deviation=2)}, title="noise", reports=1000),
+        of_parameters({"randomizer": shoal.Gaussian(sigma=2)}, title="noise", reports=1000),
         of_parameters({"local_epsilon": 1}, title="δ₀", reports=1000, local_delta=1e-6, delta=1e-5),
     ):
         first = review.to_dict()["sections"][0]["items"]
@@ -127,7 +127,7 @@ def test_a_ledger_has_all_its_rounds_and_what_is_left() -> None:
     curve = shoal.amplify(local_epsilon=1, reports=10_000)
     with ledger.budget(curve, epsilon=1, delta=1e-6, label="<i>monday</i>"):
         pass
-    ledger.record(curve, times=29, label="later")
+    ledger.record(curve, rounds=29, label="later")
     review = ledger_review(ledger, title="telemetry", delta=1e-6)
     assert review.objection() == ""
     assert rounded_up(ledger.spent(1e-6)) in _texts(review)
@@ -187,7 +187,7 @@ def test_a_plan_is_reviewed_from_its_file() -> None:
     plan = shoal.plan(categories=4, reports=5_000, epsilon=0.5, delta=1e-6)
     review = of_plan(json.dumps(plan.to_dict()), "plan.json", title="plan")
     assert review.objection() == ""
-    for text in ("", "[]", "{}", '{"schema": {}, "reports": 1, "delta": 1, "times": 1}', '{"schema": 1}'):
+    for text in ("", "[]", "{}", '{"schema": {}, "reports": 1, "delta": 1, "rounds": 1}', '{"schema": 1}'):
         with pytest.raises((FormatError, ParameterError)):
             of_plan(text, "plan.json", title="plan")
 

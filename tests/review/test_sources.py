@@ -111,7 +111,7 @@ def test_a_checkpoint_is_reviewed(tmp_path: Path) -> None:
     assert review.objection() == ""
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"schema": {}, "reports": 1, "delta": 1, "times": 1}', '"x"'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"schema": {}, "reports": 1, "delta": 1, "rounds": 1}', '"x"'])
 def test_a_plan_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ShoalError, match=r"plan\.json is not a plan"):
         of_plan(text, "plan.json", title="x")
@@ -122,9 +122,9 @@ def test_a_plan_after_a_ledger_names_what_was_counted_before() -> None:
     """The target is for all rounds, those of the ledger included, and the page is about the plan alone."""
     ledger = shoal.Ledger()
     curve = shoal.amplify(local_epsilon=1, reports=10_000)
-    with ledger.budget(curve, epsilon=1, delta=1e-6, times=20, planned=True):
+    with ledger.budget(curve, epsilon=1, delta=1e-6, rounds=20, planned=True):
         pass
-    plan = shoal.plan(categories=5, reports=20_000, ledger=ledger, times=2)
+    plan = shoal.plan(categories=5, reports=20_000, ledger=ledger, rounds=2)
     page = of_plan(json.dumps(plan.to_dict()), "next.json", title="next").to_html()
     spent = rounded_up(ledger.spent(1e-6))
     assert f"It includes earlier rounds, of which a ledger had counted ε = {spent}." in page
@@ -132,7 +132,7 @@ def test_a_plan_after_a_ledger_names_what_was_counted_before() -> None:
 
 def test_a_plan_of_many_rounds_is_proved_as_a_whole() -> None:
     """The certificate of all rounds comes first and keeps the target; that of one round is second."""
-    plan = shoal.plan(categories=40, reports=300_000, epsilon=1, times=52)
+    plan = shoal.plan(categories=40, reports=300_000, epsilon=1, rounds=52)
     review = of_plan(json.dumps(plan.to_dict()), "weekly.json", title="weekly")
     together, one = map(shoal.Certificate.from_json, review.certificates)
     assert (together.epsilon <= 1, together.delta) == (True, 1e-6)
@@ -156,7 +156,7 @@ def test_a_plan_of_many_rounds_is_proved_as_a_whole() -> None:
 def test_a_plan_whose_rounds_cannot_be_proved_together_is_not_proved_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with 10⁹ rounds, which need more nodes than a certificate has: notices and entries must not name one round."""
     monkeypatch.setattr("shoal.proofs.rounds_claim._MOST_NODES", 100)
-    plan = shoal.plan(categories=4, reports=1000, epsilon=1, times=52)
+    plan = shoal.plan(categories=4, reports=1000, epsilon=1, rounds=52)
     review = of_plan(json.dumps(plan.to_dict()), "weekly.json", title="weekly")
     assert (review.proved, review.certificates) == ((), ())
     page = review.to_html()

@@ -25,7 +25,7 @@ _GOOD: dict[str, list[str]] = {
     "delta": ["0", "1e-300", "1e-6", "0.01", "0.5"],
     "noise_multiplier": ["0.1", "1", "10"],
     "epsilon": ["1e-6", "0.1", "1", "10"],
-    "times": ["1", "30", "365", "1e6"],
+    "rounds": ["1", "30", "365", "1e6"],
     "points": ["0", "2", "5"],
 }
 """Values that make sense of their own, but perhaps not together."""
@@ -35,7 +35,7 @@ _TEXTS = [
     "[" * 2000,
     '{"format": "shoal-ledger", "version": 1, "budget": null, "entries": []}',
     "reports,local_epsilon\n1000,1\n",
-    "reports,local_epsilon,times,date\n10,1,1000000,2026-01-01\n1e9,0.1,3,2027-01-01\n",
+    "reports,local_epsilon,rounds,date\n10,1,1000000,2026-01-01\n1e9,0.1,3,2027-01-01\n",
     "reports\n1\n",
     '{"claim": 1}',
 ]

@@ -25,7 +25,7 @@ from tests.web.page import Page, running
 
 pytestmark = pytest.mark.slow
 EXAMPLES = {name: question(name).example for name in names() if question(name).example}
-_TABLE = "reports,local_epsilon,times\n1000,1,3\n2000,0.5,2\n"
+_TABLE = "reports,local_epsilon,rounds\n1000,1,3\n2000,0.5,2\n"
 
 
 def _ledger(path: Path) -> str:
@@ -134,7 +134,7 @@ def test_wrong_input_names_its_field(page: Page) -> None:
 
 
 def test_numbers_that_are_infinite_are_null(page: Page) -> None:
-    answer = page.ask("rounds", reports=1000, randomizer="gaussian", deviation=5, times=2)
+    answer = page.ask("rounds", reports=1000, randomizer="gaussian", sigma=5, rounds=2)
     assert answer.status == 200
     assert answer.json["kinds"][0]["local_epsilon"] is None
 

@@ -107,7 +107,7 @@ def test_backwards_answers_all_three_questions(tab: Tab) -> None:
     expect(_number(tab, "backwards")).to_contain_text("ε₀ = 4.33474", timeout=PATIENCE)
     panel.get_by_label("Find").select_option("reports")
     expect(_number(tab, "backwards")).to_contain_text("people", timeout=PATIENCE)
-    panel.get_by_label("Find").select_option("times")
+    panel.get_by_label("Find").select_option("rounds")
     expect(_number(tab, "backwards")).to_contain_text("rounds", timeout=PATIENCE)
 
 

@@ -40,7 +40,7 @@ class Calibration(Shown):
 
     Attributes
     ----------
-    local_epsilon, reports, times : float, int, int
+    local_epsilon, reports, rounds : float, int, int
         ε₀, n and the number of rounds, one of which was asked for.
     epsilon, delta : float
         The guarantee that all rounds reach together, with those of the ledger; epsilon is at most the target.
@@ -55,7 +55,7 @@ class Calibration(Shown):
 
     local_epsilon: float
     reports: int
-    times: int
+    rounds: int
     epsilon: float
     delta: float
     curve: PrivacyCurve
@@ -70,7 +70,7 @@ class Calibration(Shown):
     @property
     def spending(self) -> Spending:
         """How ε grows with the number of rounds, and how many of them the target allows."""
-        rounds = (*self.target.before, (self.curve, self.times))
+        rounds = (*self.target.before, (self.curve, self.rounds))
         return Spending(tuple(Stretch(*each) for each in rounds), self.delta, self.target.budget)
 
     @property
@@ -87,7 +87,7 @@ class Calibration(Shown):
     @property
     def average_error(self) -> float | None:
         """The same of the average over all rounds: their noise is independent."""
-        return None if self.error is None else self.error / math.sqrt(self.times)
+        return None if self.error is None else self.error / math.sqrt(self.rounds)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee reached as plain values: the keys of `PrivacyCurve.to_dict`, and those of one round."""
@@ -98,7 +98,8 @@ class Calibration(Shown):
             "cost": facts["epsilon"],
             "counted": self.epsilon,
             **({} if self.target.budget.planned else self._charged()),
-            "times": self.times,
+            "rounds": self.rounds,
+            "total_rounds": self.total.rounds,
             "randomizer": None if self.randomizer is None else repr(self.randomizer),
             "one_round": one,
             "target": self.target.epsilon,
@@ -124,19 +125,19 @@ class Calibration(Shown):
         }
 
     def _columns(self) -> dict[str, list[Any]]:
-        names = ("local_epsilon", "reports", "times", "epsilon", "delta")
+        names = ("local_epsilon", "reports", "rounds", "epsilon", "delta")
         return {name: [getattr(self, name)] for name in names} | {"bound": [self.curve.bound]}
 
     def _cells(self) -> dict[str, list[str]]:
-        facts = {"ε₀": input_down(self.local_epsilon), "n": f"{self.reports:,}", "rounds": f"{self.times:,}"}
+        facts = {"ε₀": input_down(self.local_epsilon), "n": f"{self.reports:,}", "rounds": f"{self.rounds:,}"}
         facts |= {f"ε at δ = {self.delta:g}": rounded_up(self.epsilon), "bound": self.curve.bound}
         return {name: [text] for name, text in facts.items()}
 
     def __repr__(self) -> str:
         """Show the setting and the guarantee."""
-        times = "" if self.times == 1 else f"times={self.times}, "
+        rounds = "" if self.rounds == 1 else f"rounds={self.rounds}, "
         return (
-            f"Calibration(local_epsilon={self.local_epsilon!r}, reports={self.reports}, {times}"
+            f"Calibration(local_epsilon={self.local_epsilon!r}, reports={self.reports}, {rounds}"
             f"epsilon={rounded_up(self.epsilon)}, delta={self.delta:g}, bound={self.curve.bound!r})"
         )
 
@@ -148,7 +149,7 @@ def calibrate(
     delta: Number | None = None,
     reports: Number | None = None,
     local_epsilon: Number | None = None,
-    times: Number | None = 1,
+    rounds: Number | None = 1,
     bound: str = "tightest",
     ledger: Ledger | None = None,
 ) -> Calibration:
@@ -164,7 +165,7 @@ def calibrate(
         The central guarantee that must hold for all rounds together.
     reports, local_epsilon : int or float, float
         Give one, get the other.
-    times : int or None
+    rounds : int or None
         How many rounds there are, settled in advance; None asks how many there may be, and needs both `reports` and a
         `local_epsilon` or a randomizer.
     bound : str
@@ -183,13 +184,13 @@ def calibrate(
     >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
     >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000).randomizer
     RandomizedResponse(categories=100, local_epsilon=5.78985...)
-    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, times=365).local_epsilon
+    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, rounds=365).local_epsilon
     4.376...
-    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
+    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, rounds=None).rounds
     6086
     """
     target, bound = target_of(epsilon, delta, ledger), known(proven_bounds(), bound=bound)
-    rounds = None if times is None else whole(times=times, most=MOST_TIMES)
+    rounds = None if rounds is None else whole(rounds=rounds, most=MOST_TIMES)
     if randomizer is not None:
         other = with_local_epsilon(check_randomizer(randomizer))
         if other is None or local_epsilon is not None or not other(min(randomizer.local_epsilon, 1.0)).blanket:
@@ -202,13 +203,13 @@ def calibrate(
     given = (reports is not None, local_epsilon is not None)
     if rounds is None and not all(given):
         raise ParameterError(
-            "how many rounds there may be (times=None) needs both reports and local_epsilon: "
-            "calibrate(epsilon=1, delta=1e-6, reports=10_000, local_epsilon=1, times=None)"
+            "how many rounds there may be (rounds=None) needs both reports and local_epsilon: "
+            "calibrate(epsilon=1, delta=1e-6, reports=10_000, local_epsilon=1, rounds=None)"
         )
     if rounds is not None and given[0] == given[1]:
         raise ParameterError(
             "give either reports (to get local_epsilon) or local_epsilon (to get reports): "
-            "calibrate(epsilon=1, delta=1e-6, reports=10_000); or both, with times=None (to get the number of rounds)"
+            "calibrate(epsilon=1, delta=1e-6, reports=10_000); or both, with rounds=None (to get the number of rounds)"
         )
 
     def curve_of(local: float, count: int) -> PrivacyCurve:
@@ -226,7 +227,7 @@ def calibrate(
             like,
             target,
             reports=count,
-            times=rounds or 1,
+            rounds=rounds or 1,
             tolerance=_TOLERANCE if rounds == 1 else _OF_ROUNDS,
         )
         if local is None:
@@ -258,8 +259,8 @@ def calibrate(
     return _answer(curve_of(local, fewest), target, rounds)
 
 
-def _rounds(times: int) -> str:
-    return "" if times == 1 else f" for {times:,} rounds"
+def _rounds(rounds: int) -> str:
+    return "" if rounds == 1 else f" for {rounds:,} rounds"
 
 
 def _before(target: Target) -> str:
@@ -269,18 +270,18 @@ def _before(target: Target) -> str:
     return f", because the ledger has already counted {rounded_up(target.spent)} of {exactly(target.epsilon)}"
 
 
-def _answer(curve: PrivacyCurve, target: Target, times: int) -> Calibration:
+def _answer(curve: PrivacyCurve, target: Target, rounds: int) -> Calibration:
     """Return what was looked for, with the guarantee that it has: at most the target, as was checked."""
-    rounds = (*target.before, (curve, times))
+    together = (*target.before, (curve, rounds))
     try:
-        total = compose(rounds)
+        total = compose(together)
     except NoPairError:  # a closed form among them: looser, and as true
-        total = compose(rounds, method="advanced")
+        total = compose(together, method="advanced")
     return Calibration(
         local_epsilon=curve.local_epsilon,
         reports=curve.reports,
-        times=times,
-        epsilon=min(target.reached(curve, times), target.epsilon),
+        rounds=rounds,
+        epsilon=min(target.reached(curve, rounds), target.epsilon),
         delta=target.delta,
         curve=curve,
         total=total,

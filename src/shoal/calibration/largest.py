@@ -214,7 +214,7 @@ def largest_local_epsilon(
     target: Target,
     *,
     reports: int,
-    times: int = 1,
+    rounds: int = 1,
     tolerance: float = 1e-9,
     start: float | None = None,
     most: float = LARGEST_LOCAL,
@@ -231,7 +231,7 @@ def largest_local_epsilon(
         Where to look first, and the largest ε₀ of all.
     """
     least = 1e-9 * target.epsilon
-    low = target.epsilon if target.single(times) else target.computed / times  # the sum of all ε₀ is a guarantee
+    low = target.epsilon if target.single(rounds) else target.computed / rounds  # the sum of all ε₀ is a guarantee
     if target.before:
         low = least
     most = min(most, LARGEST_LOCAL)
@@ -239,12 +239,12 @@ def largest_local_epsilon(
         return most
 
     def excess(local: float) -> float:
-        return target.excess(curve_of(local), times)
+        return target.excess(curve_of(local), rounds)
 
     def likely(local: float) -> float:
-        return target.likely(like(local), reports, times)
+        return target.likely(like(local), reports, rounds)
 
-    start = _start(target, reports, times) if start is None else start
+    start = _start(target, reports, rounds) if start is None else start
     result = largest_safe(excess, likely, start=start, low=low, most=most, tolerance=tolerance)
     if result > low or excess(low) <= 0:
         return result
@@ -255,28 +255,28 @@ def largest_local_epsilon(
     return largest_safe(excess, likely, start=low / share, low=low / share, most=2 * low / share, tolerance=tolerance)
 
 
-def likely_private(randomizer: R, target: Target, *, reports: int, times: int = 1, most: float = LARGEST_LOCAL) -> R:
+def likely_private(randomizer: R, target: Target, *, reports: int, rounds: int = 1, most: float = LARGEST_LOCAL) -> R:
     """Return the randomizer with roughly the largest ε₀ that keeps the target."""
     other, most = varied(randomizer), min(most, LARGEST_LOCAL)
-    start = min(_start(target, reports, times), most)
-    aim = Aim(lambda local: target.likely(telling(other(local)), reports, times))
+    start = min(_start(target, reports, rounds), most)
+    aim = Aim(lambda local: target.likely(telling(other(local)), reports, rounds))
     return other(aim.next(1e-9, most, start))
 
 
-def _start(target: Target, reports: float, times: float) -> float:
+def _start(target: Target, reports: float, rounds: float) -> float:
     """Return the ε₀ at which binary randomized response has about the shift that the target allows."""
     room = gaussian_spread(target.epsilon, target.delta) ** 2 - target.spent_shift**2
-    goal = reports * max(room, 0.0) / times  # 2y²/(y + 2) for y = e^ε₀ − 1
+    goal = reports * max(room, 0.0) / rounds  # 2y²/(y + 2) for y = e^ε₀ − 1
     return max(math.log1p(0.25 * (goal + math.sqrt(goal * (goal + 16)))), 1e-9)
 
 
 def fewest_reports(
-    curve_of: Callable[[int], PrivacyCurve], like: Likelihoods, target: Target, times: int
+    curve_of: Callable[[int], PrivacyCurve], like: Likelihoods, target: Target, rounds: int
 ) -> int | None:
     """Return an n with which this many rounds keep the target while with n − 1 they do not; or nothing."""
     return last_safe(
-        lambda reports: target.excess(curve_of(reports), times),
-        lambda reports: target.likely(like, reports, times),
+        lambda reports: target.excess(curve_of(reports), rounds),
+        lambda reports: target.likely(like, reports, rounds),
         start=1e4,
         most=MOST_REPORTS,
         rising=False,
@@ -286,8 +286,8 @@ def fewest_reports(
 def most_rounds(curve: PrivacyCurve, like: Likelihoods, target: Target) -> int:
     """Return how many such rounds keep the target, while one more does not; 0 if none does."""
     result = last_safe(
-        lambda times: target.excess(curve, times),
-        lambda times: target.likely(like, curve.reports, times),
+        lambda rounds: target.excess(curve, rounds),
+        lambda rounds: target.likely(like, curve.reports, rounds),
         start=100,
         most=MOST_TIMES,
         rising=True,

@@ -40,14 +40,14 @@ class Stretch:
     ----------
     curve : PrivacyCurve
         The guarantee of one of them.
-    times : int
+    rounds : int
         How many there are.
     day : date, optional
         The day of the first of them, where it is known.
     """
 
     curve: PrivacyCurve
-    times: int = 1
+    rounds: int = 1
     day: date | None = None
 
 
@@ -95,16 +95,16 @@ class Spending(Shown):
     @property
     def total(self) -> int:
         """How many rounds were released or are planned."""
-        return sum(stretch.times for stretch in self.stretches)
+        return sum(stretch.rounds for stretch in self.stretches)
 
     def rounds(self, count: int) -> Rounds:
         """Return the first rounds; beyond the last one, more of its kind."""
         left, result = count, []
         for position, stretch in enumerate(self.stretches):
-            times = min(left, stretch.times) if position < len(self.stretches) - 1 else left
-            if times:
-                result.append((stretch.curve, times))
-            left -= times
+            rounds = min(left, stretch.rounds) if position < len(self.stretches) - 1 else left
+            if rounds:
+                result.append((stretch.curve, rounds))
+            left -= rounds
         return tuple(result)
 
     def epsilon(self, count: int) -> float:
@@ -117,7 +117,7 @@ class Spending(Shown):
         """How many rounds the budget allows, one more being too many; nothing without a budget."""
         if self.budget is None:
             return None
-        ends = [0, *accumulate(stretch.times for stretch in self.stretches)]
+        ends = [0, *accumulate(stretch.rounds for stretch in self.stretches)]
         limit, kept = self.budget.epsilon, len(self.stretches)
         if self.epsilon(self.total) > limit:  # it breaks in the first stretch whose end it does not allow
             kept = bisect_count(lambda end: self.epsilon(ends[end]) <= limit, unsafe=kept, good=0)
@@ -135,15 +135,15 @@ class Spending(Shown):
         for stretch in self.stretches:
             if stretch.day is None:
                 return None
-            if count <= first + stretch.times:
+            if count <= first + stretch.rounds:
                 return _later(stretch.day, count - first - 1, self.every)
-            first += stretch.times
+            first += stretch.rounds
         last, start = self.stretches[-1], self.stretches[0].day
         if last.day is None or start is None:
             return None
         if self.every is not None:
-            return _later(last.day, count - self.total + last.times - 1, self.every)
-        before = self.total - last.times
+            return _later(last.day, count - self.total + last.rounds - 1, self.every)
+        before = self.total - last.rounds
         if not before or last.day == start:
             return None
         try:
@@ -185,7 +185,7 @@ class Spending(Shown):
             most = max(most, math.ceil(1.08 * self.affordable) + 1)
         points = _OF_KINDS if several else _POINTS
         spaced = {max(1, round(most * (index / points) ** 2)) for index in range(1, points + 1)}
-        ends = list(accumulate(stretch.times for stretch in self.stretches))
+        ends = list(accumulate(stretch.rounds for stretch in self.stretches))
         turns = {*ends[-1:], *(ends if len(ends) <= _OF_KINDS else ())}
         return sorted(spaced | turns | ({self.affordable} if self.affordable else set()) - {MOST_TIMES})
 

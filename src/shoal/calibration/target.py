@@ -182,30 +182,30 @@ class Target:
         """The δ of the budget."""
         return self.budget.delta
 
-    def reached(self, curve: PrivacyCurve, times: int) -> float:
+    def reached(self, curve: PrivacyCurve, rounds: int) -> float:
         """Return the ε of this many such rounds, and of those before; infinite where nothing is proven."""
-        return self.budget.reached((*self.before, (curve, times)))
+        return self.budget.reached((*self.before, (curve, rounds)))
 
-    def single(self, times: float) -> bool:
+    def single(self, rounds: float) -> bool:
         """Whether there is nothing to compose: one round, and none before."""
-        return times == 1 and not self.before and self.budget.planned
+        return rounds == 1 and not self.before and self.budget.planned
 
-    def kept(self, curve: PrivacyCurve, like: Likelihoods, times: int) -> float:
+    def kept(self, curve: PrivacyCurve, like: Likelihoods, rounds: int) -> float:
         """Return the ε of rounds with the largest ε₀, of which it is known that they keep the target.
 
         A single one is about at the target, unless another limit was in the way; then there is nothing to compute.
         """
-        searched = self.single(times) and isinstance(curve.profile, Gridded) and curve.local_epsilon > self.epsilon
+        searched = self.single(rounds) and isinstance(curve.profile, Gridded) and curve.local_epsilon > self.epsilon
         if searched and self.likely(like, curve.reports) > -1:
             return self.computed
-        return min(self.reached(curve, times), self.epsilon)
+        return min(self.reached(curve, rounds), self.epsilon)
 
-    def excess(self, curve: PrivacyCurve, times: int = 1) -> float:
+    def excess(self, curve: PrivacyCurve, rounds: int = 1) -> float:
         """Return how far these rounds are above the target: at most 0 exactly if they keep it.
 
         It is ln δ(ε)/δ for a single round, which is a single value of its curve, and else ln of ε over the target.
         """
-        if self.single(times) and isinstance(curve.profile, Gridded):
+        if self.single(rounds) and isinstance(curve.profile, Gridded):
             if curve.local_epsilon <= self.epsilon and not curve.local_delta:  # a proof of ε₀ needs no room
                 return -math.inf
             try:
@@ -214,7 +214,7 @@ class Target:
             except RangeError:
                 return math.inf
         else:
-            reached, most = self.reached(curve, times), self.computed
+            reached, most = self.reached(curve, rounds), self.computed
         if reached == 0:
             return -math.inf
         if most == 0:  # δ = 0, which only a target of at least ε₀ keeps
@@ -222,15 +222,15 @@ class Target:
         ratio = math.log(reached) - math.log(most)
         return min(ratio, 0.0) if reached <= most else max(ratio, 1e-300)  # whatever rounding makes of it
 
-    def likely(self, likelihoods: Likelihoods, reports: float, times: float = 1) -> float:
+    def likely(self, likelihoods: Likelihoods, reports: float, rounds: float = 1) -> float:
         """Return roughly the excess of rounds in which a report tells this; there may be any number of them."""
-        if self.single(times):
+        if self.single(rounds):
             if likelihoods.reach <= self.epsilon:
                 return -math.inf
             if self.delta == 0:
                 return math.inf
             return likely_log_delta(likelihoods, reports, self.computed) - math.log(self.delta)
-        shift = math.hypot(self.spent_shift, likely_spread(likelihoods) * math.sqrt(times / reports))
+        shift = math.hypot(self.spent_shift, likely_spread(likelihoods) * math.sqrt(rounds / reports))
         reached = gaussian_epsilon(shift, max(self.delta, SMALLEST_DELTA))
         return math.log(reached) - math.log(self.computed) if reached else -math.inf
 

@@ -265,7 +265,7 @@ def _ledger(ledger: "Ledger") -> Chart:
 
 @draws("shoal.calibration.calibrate.Calibration")
 def _calibration(calibration: "Calibration") -> Chart:
-    if calibration.times > 1 or calibration.target.before:
+    if calibration.rounds > 1 or calibration.target.before:
         return _spending(calibration.spending)
     chart = _curve(calibration.curve, delta=calibration.delta)
     chart.level(calibration.target.epsilon, f"target ε = {calibration.target.epsilon:g}", "budget")
@@ -506,8 +506,8 @@ def _mix_estimate(estimate: "MixEstimate") -> Chart:
 # Plans
 
 
-def _of_one_round(times: int) -> str:
-    return f"expected ℓ₂ error of all frequencies{'' if times == 1 else ' in one round'}"
+def _of_one_round(rounds: int) -> str:
+    return f"expected ℓ₂ error of all frequencies{'' if rounds == 1 else ' in one round'}"
 
 
 @draws("shoal.planning.plan.Choice")
@@ -521,7 +521,7 @@ def _plan(plan: "Plan") -> Chart:
     texts = [f"{choice.error:.3g}" for choice in plan.choices]
     names = tuple(choice.mechanism.name for choice in plan.choices)
     chart = Chart(
-        Axis(_of_one_round(plan.times), "log"),
+        Axis(_of_one_round(plan.rounds), "log"),
         Axis("", names=names),
         "Which mechanism estimates a histogram best",
         ", ".join(f"{name}: error {text}" for name, text in zip(names, texts, strict=True)),
@@ -537,8 +537,8 @@ def _plan(plan: "Plan") -> Chart:
 def _error_curves(curves: "ErrorCurves") -> Chart:
     plan = curves.plan
     chart = Chart(
-        Axis("central ε" if plan.times == 1 else "central ε of all rounds together", "log"),
-        Axis(_of_one_round(plan.times), "log"),
+        Axis("central ε" if plan.rounds == 1 else "central ε of all rounds together", "log"),
+        Axis(_of_one_round(plan.rounds), "log"),
         "Error of a histogram against the guarantee",
         note=plan.setting,
         width=720.0,

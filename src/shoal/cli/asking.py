@@ -26,7 +26,7 @@ __all__ = ["LocalRandomizer", "asking", "verb_of"]
 _Verb = TypeVar("_Verb", bound=Callable[..., object])
 _SECTION = "Parameters\n----------\n"
 _BY_KIND: dict[str, Any] = {"number": Number, "count": Count, "flag": Flag, "day": date, "word": str, "text": Path}
-_BY_NAME: dict[str, Any] = {"bound": Bound, "ledger": LedgerOption, "method": Method, "times": Rounds}
+_BY_NAME: dict[str, Any] = {"bound": Bound, "ledger": LedgerOption, "method": Method, "rounds": Rounds}
 """Parameters whose options have a help text, a name or a reader that the question cannot know."""
 
 
@@ -66,8 +66,8 @@ def _as_typed(text: str) -> str:
 
     Examples
     --------
-    >>> _as_typed("The deviation, in units of clip_norm; with adjacency = add-remove, ε.")
-    'the deviation, in units of --clip-norm; with --adjacency add-remove, ε.'
+    >>> _as_typed("The standard deviation, in units of clip_norm; with adjacency = add-remove, ε.")
+    'the standard deviation, in units of --clip-norm; with --adjacency add-remove, ε.'
     """
     text = re.sub(r"\b([a-z_]+) = (?=\w)", lambda match: f"--{match[1]} ", text)
     text = re.sub(r"(--)?\b[a-z]+(_[a-z]+)+\b", lambda match: f"--{match[0].lstrip('-').replace('_', '-')}", text)
@@ -154,4 +154,4 @@ class LocalRandomizer(Setting):
     local_delta: Number = 0.0
     randomizer: RandomizerName = None
     categories: Count | None = None
-    deviation: Number | None = None
+    sigma: Number | None = None

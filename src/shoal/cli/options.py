@@ -50,7 +50,6 @@ def _name(token: Any) -> str:
 Number = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="NUMBER")]
 Count = Annotated[float, Parameter(converter=_count, allow_leading_hyphen=True, metavar="COUNT")]
 _ROUNDS = Parameter(
-    name=("--rounds", "--times"),  # the second is the name of version 0.2
     converter=_rounds,
     allow_leading_hyphen=True,
     metavar="COUNT",
@@ -75,7 +74,7 @@ RandomizerName = Annotated[
     Parameter(
         help=f"what each person runs, for a tighter answer: {mechanism_names('categories')}, with --categories; "
         f"or, for numbers, {mechanism_names('lower')} "
-        f"({mechanism_names('deviation')} with --deviation instead of --local-epsilon)."
+        f"({mechanism_names('sigma')} with --sigma instead of --local-epsilon)."
     ),
 ]
 

@@ -31,7 +31,7 @@ class SummedUp(UpperProfile):
     at_delta: float
 
     no_bracket = "nothing but one (ε, δ) is known of this round"
-    no_renyi = 'advanced composition has infinite Rényi divergence; use method="loss" or method="renyi"'
+    no_renyi = 'advanced composition has infinite Rényi divergence; use method="pld" or method="renyi"'
 
     def delta(self, epsilon: float) -> float:
         """Return δ + (1 − δ)(e^ε₁ − e^ε)₊/(e^ε₁ + 1), rounded up."""
@@ -53,8 +53,8 @@ class _Advanced(UpperProfile):
 
     rounds: tuple[Round, ...]
 
-    no_bracket = 'advanced composition has no exact ε to bracket; use method="loss"'
-    no_renyi = 'advanced composition has infinite Rényi divergence; use method="loss" or method="renyi"'
+    no_bracket = 'advanced composition has no exact ε to bracket; use method="pld"'
+    no_renyi = 'advanced composition has infinite Rényi divergence; use method="pld" or method="renyi"'
 
     def _at_share(self, delta: float, share: float) -> float:
         """Return ε(δ) if this share of δ is spent on the rounds."""

@@ -1,6 +1,6 @@
 """A privacy budget (ε, δ) for many rounds: what they cost towards it, and the error where it does not suffice.
 
-The privacy losses of rounds add up as `loss` says if the parameters of the rounds (n, ε₀, the randomizer) are fixed in
+The privacy losses of rounds add up as `pld` says if the parameters of the rounds (n, ε₀, the randomizer) are fixed in
 advance. If they are chosen from the outcomes so far, that is no longer so: a chooser may take, after each outcome, the
 round that harms most after just this outcome, although each fixed sequence stays within the budget
 (docs/theory/errata.md, item 27). Rényi divergences of one order, fixed in advance, add up even then

@@ -12,7 +12,7 @@ __all__ = ["compose"]
 gather("shoal.composition", suffix="_accountant")
 
 
-def compose(curves: Iterable[PrivacyCurve | tuple[PrivacyCurve, int]], *, method: str = "loss") -> PrivacyCurve:
+def compose(curves: Iterable[PrivacyCurve | tuple[PrivacyCurve, int]], *, method: str = "pld") -> PrivacyCurve:
     """Return the guarantee of several rounds together.
 
     Parameters
@@ -20,7 +20,7 @@ def compose(curves: Iterable[PrivacyCurve | tuple[PrivacyCurve, int]], *, method
     curves : iterable of PrivacyCurve or tuple of (PrivacyCurve, int)
         One for each round; or pairs (curve, times).
     method : str
-        "loss" adds up the privacy losses of the rounds: tight, with a bracket. "renyi" and "advanced" are the two ways
+        "pld" adds up the privacy losses of the rounds: tight, with a bracket. "renyi" and "advanced" are the two ways
         of the paper, through Rényi divergences and through one (ε, δ) a round; "advanced-closed-form" needs no
         numerics.
 
@@ -35,6 +35,6 @@ def compose(curves: Iterable[PrivacyCurve | tuple[PrivacyCurve, int]], *, method
     >>> daily = shoal.amplify(local_epsilon=2, reports=1_000_000)
     >>> weekly = shoal.amplify(local_epsilon=4, reports=1_000_000)
     >>> compose([(daily, 365), (weekly, 52)])
-    PrivacyCurve(ε=0.369009 at δ=1e-06, 417 rounds, n=1,000,000, loss)
+    PrivacyCurve(ε=0.369009 at δ=1e-06, 417 rounds, n=1,000,000, pld)
     """
     return METHODS[known(tuple(METHODS), method=method)].compose(curves)

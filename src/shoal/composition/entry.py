@@ -34,7 +34,7 @@ class Entry:
     rounds: Rounds = field(repr=False)
 
     @property
-    def times(self) -> int:
+    def count(self) -> int:
         """How many rounds it stands for."""
         return sum(times for _, times in self.rounds)
 
@@ -79,14 +79,14 @@ def entry_of(record: Any, where: str) -> Entry:
     return Entry(time, label, tuple(rounds))
 
 
-def rounds_of(curve: PrivacyCurve, times: Any) -> Rounds:
+def rounds_of(curve: PrivacyCurve, rounds: Any) -> Rounds:
     """Return the rounds of a curve, as they will be read back; refuse one that does not come back as it was."""
-    count = whole(times=times, most=MOST_TIMES)
+    count = whole(rounds=rounds, most=MOST_TIMES)
     if not isinstance(curve, PrivacyCurve):
         raise ParameterError(f"curve must be a PrivacyCurve, such as amplify() returns, got {curve!r}", "curve")
     if parts := getattr(curve, "parts", ()):
         inner = (one for part, each in parts for one in rounds_of(part, each))
-        return tuple((one, whole(times=each * count, most=MOST_TIMES)) for one, each in inner)
+        return tuple((one, whole(rounds=each * count, most=MOST_TIMES)) for one, each in inner)
     try:
         read = _curve_of(_record_of(curve, count))
         why = "" if _same(read.profile, curve.profile) else "another curve comes out"

@@ -85,9 +85,9 @@ class Ledger(Shown):
         """The budget that was stored with the first round that `budget` let through; nothing before."""
         return budget_of(self._journal.read_budget(), "budget")
 
-    def record(self, curve: PrivacyCurve, *, label: str = "", times: Number = 1) -> Entry:
+    def record(self, curve: PrivacyCurve, *, label: str = "", rounds: Number = 1) -> Entry:
         """Append a release that has happened, within a budget or not, and return its entry."""
-        entry = _new_entry(curve, label, times)
+        entry = _new_entry(curve, label, rounds)
         with self._journal.lock():
             self._journal.append(entry.to_dict())
         return entry
@@ -136,7 +136,7 @@ class Ledger(Shown):
         return max(0.0, math.nextafter(epsilon - spent, -math.inf)) if spent else epsilon
 
     def affords(
-        self, curve: PrivacyCurve, *, epsilon: float, delta: float, times: Number = 1, planned: bool = False
+        self, curve: PrivacyCurve, *, epsilon: float, delta: float, rounds: Number = 1, planned: bool = False
     ) -> bool:
         """Tell whether everything, these rounds included, stays within (epsilon, delta); see `budget`.
 
@@ -144,7 +144,7 @@ class Ledger(Shown):
         the one stored is refused, too.
         """
         limit = self._settled(Budget(epsilon, delta, planned))
-        return limit.reached(self._rounds() + rounds_of(curve, times)) <= limit.epsilon
+        return limit.reached(self._rounds() + rounds_of(curve, rounds)) <= limit.epsilon
 
     @contextmanager
     def budget(
@@ -154,7 +154,7 @@ class Ledger(Shown):
         epsilon: float,
         delta: float,
         label: str = "",
-        times: Number = 1,
+        rounds: Number = 1,
         planned: bool = False,
     ) -> Iterator[Entry]:
         """Charge these rounds and run the body of the ``with`` block; or refuse, and neither charge nor run.
@@ -177,12 +177,12 @@ class Ledger(Shown):
             another budget.
         """
         asked = Budget(epsilon, delta, planned)
-        entry = _new_entry(curve, label, times)
+        entry = _new_entry(curve, label, rounds)
         with self._journal.lock():
             before = self._rounds()
             limit = self._settled(asked)
             if not limit.reached(before + entry.rounds) <= limit.epsilon:
-                raise BudgetError(limit.refusal(before, rounds_of(curve, 1), whole(times=times)))
+                raise BudgetError(limit.refusal(before, rounds_of(curve, 1), whole(rounds=rounds)))
             self._journal.append(entry.to_dict(), limit.to_dict())
         yield entry
 
@@ -227,7 +227,7 @@ class Ledger(Shown):
         return {
             "time": [entry.time for entry in entries],
             "label": [entry.label for entry in entries],
-            "rounds": [entry.times for entry in entries],
+            "rounds": [entry.count for entry in entries],
             "description": [entry.description for entry in entries],
         }
 
@@ -247,7 +247,7 @@ class Ledger(Shown):
         return [budget.reached(some) if some else 0.0 for some in rounds]
 
 
-def _new_entry(curve: PrivacyCurve, label: str, times: Number) -> Entry:
+def _new_entry(curve: PrivacyCurve, label: str, rounds: Number) -> Entry:
     if not isinstance(label, str) or not label.isprintable():
         raise ParameterError(f"label must be a line of text, got {label!r}", "label")
-    return Entry(datetime.now(UTC).replace(microsecond=0), label, rounds_of(curve, times))
+    return Entry(datetime.now(UTC).replace(microsecond=0), label, rounds_of(curve, rounds))

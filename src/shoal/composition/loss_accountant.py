@@ -310,7 +310,7 @@ def _step(rounds: tuple[Round, ...]) -> float:
 
 register(
     CompositionMethod(
-        name="loss",
+        name="pld",
         statement=(
             "Let μᵣ be a distribution of losses with δᵣ(ε) ≤ E[(1 − e^(ε − L))₊], L ~ μᵣ, for every ε and in both "
             "directions. Then all rounds together have δ(ε) ≤ E[(1 − e^(ε − L₁ − … − L_T))₊] for independent Lᵣ ~ μᵣ. "

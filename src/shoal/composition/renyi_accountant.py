@@ -40,7 +40,7 @@ class RenyiProfile(UpperProfile):
 
     rounds: tuple[Round, ...]
 
-    no_bracket = 'Rényi composition has no exact ε to bracket; use method="loss"'
+    no_bracket = 'Rényi composition has no exact ε to bracket; use method="pld"'
 
     def delta(self, epsilon: float) -> float:
         """Return exp((α − 1)(ρ − ε))·(1 − 1/α)^α/(α − 1) at the best order α, rounded up."""

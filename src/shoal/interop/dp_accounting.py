@@ -107,7 +107,7 @@ def from_event(event: Any) -> PrivacyCurve:
     --------
     >>> import dp_accounting
     >>> from_event(dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(50.0), 4))
-    PrivacyCurve(ε=0.312... at δ=1e-06, 4 rounds, n=1, loss)
+    PrivacyCurve(ε=0.312... at δ=1e-06, 4 rounds, n=1, pld)
     """
     parts = [(_curve(part), times) for part, times in _taken_apart(event, 1)]
     if not parts:

@@ -36,49 +36,47 @@ class Gaussian(NoisyMean):
 
     Parameters
     ----------
-    deviation : float
+    sigma : float
         σ > 0, the standard deviation of the noise, in units of the values.
     lower, upper : float
         The ends of the interval.
 
     Examples
     --------
-    >>> noise = Gaussian(deviation=1)
+    >>> noise = Gaussian(sigma=1)
     >>> round(noise.blanket_probability, 4), noise.local_epsilon
     (0.6171, inf)
-    >>> Gaussian(deviation=60, lower=0, upper=120).relative_deviation
+    >>> Gaussian(sigma=60, lower=0, upper=120).relative_sigma
     0.5
     """
 
     blanket: ClassVar[tuple[Likelihoods, ...]] = ()
     """Its blanket has a density, and `profile` is computed from it."""
 
-    deviation: float
+    sigma: float
 
     def __post_init__(self) -> None:
         """Check the arguments."""
         super().__post_init__()
-        object.__setattr__(self, "deviation", positive(deviation=self.deviation))
-        if not _LEAST <= self.relative_deviation <= _MOST:
+        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        if not _LEAST <= self.relative_sigma <= _MOST:
             least, most = _LEAST * self.length, _MOST * self.length
-            raise ParameterError(
-                f"deviation must be between {least:g} and {most:g}, got {self.deviation!r}", "deviation"
-            )
+            raise ParameterError(f"sigma must be between {least:g} and {most:g}, got {self.sigma!r}", "sigma")
 
     @property
-    def relative_deviation(self) -> float:
+    def relative_sigma(self) -> float:
         """The deviation in units of the interval, which is all that matters for privacy."""
-        return self.deviation / self.length
+        return self.sigma / self.length
 
     @property
     def grid(self) -> Grid:
         """The points to which numbers are rounded, and the cells in which they are reported."""
-        return gaussian_grid(self.relative_deviation)
+        return gaussian_grid(self.relative_sigma)
 
     @property
     def noise(self) -> Noise:
         """The integers with which the coins are compared; computed when first used."""
-        return gaussian_noise(self.relative_deviation)
+        return gaussian_noise(self.relative_sigma)
 
     @property
     def local_epsilon(self) -> float:
@@ -87,20 +85,20 @@ class Gaussian(NoisyMean):
 
     def profile(self, reports: int) -> NoiseProfile:
         """Return the privacy profile of n such reports, shuffled."""
-        return NoiseProfile(reports, GaussianRatio(self.relative_deviation))
+        return NoiseProfile(reports, GaussianRatio(self.relative_sigma))
 
     def claim(self, reports: int) -> "GaussianClaim":
         """Return what a certificate of n reports claims."""
         from shoal.proofs.blanket_claim import GaussianClaim
 
-        return GaussianClaim(reports, self.relative_deviation, 2, 1.0)
+        return GaussianClaim(reports, self.relative_sigma, 2, 1.0)
 
     def _reached(self) -> tuple[Pools, ...]:
         """Return what the reports look like if all others hold the lower end, the upper one, or the middle.
 
         Cells are put together into pools, which loses a little.
         """
-        width = self.relative_deviation
+        width = self.relative_sigma
         pools = 2 * math.ceil(min(_POOLS * (1 / width + 2 * _REACH) / (2 + 4 * _REACH), 4 * _POOLS))
         beyond = math.ceil(_REACH * width * self.grid.intervals / self.grid.width)
         scale = width * self.grid.intervals * math.sqrt(2)
@@ -115,4 +113,4 @@ class Gaussian(NoisyMean):
     @property
     def blanket_probability(self) -> float:
         """γ = 2Φ(−1/(2σ)): how likely a report is one that everybody could have sent as well."""
-        return math.erfc(1 / (2 * self.relative_deviation) / math.sqrt(2))
+        return math.erfc(1 / (2 * self.relative_sigma) / math.sqrt(2))

@@ -180,7 +180,7 @@ def ability(randomizer: object, name: str) -> Any:
     >>> from shoal.mechanisms import Gaussian, RandomizedResponse
     >>> ability(RandomizedResponse(categories=3, local_epsilon=1), "blanket_row")
     ('response', 3)
-    >>> ability(Gaussian(deviation=1), "blanket_row")
+    >>> ability(Gaussian(sigma=1), "blanket_row")
     ('generic', 2)
     """
     try:
@@ -199,7 +199,7 @@ def with_local_epsilon(randomizer: R) -> Callable[[float], R] | None:
     >>> from shoal.mechanisms import Gaussian, RandomizedResponse
     >>> with_local_epsilon(RandomizedResponse(categories=3, local_epsilon=1))(2.0)
     RandomizedResponse(categories=3, local_epsilon=2.0)
-    >>> with_local_epsilon(Gaussian(deviation=1)) is None
+    >>> with_local_epsilon(Gaussian(sigma=1)) is None
     True
     """
     if not is_dataclass(randomizer) or "local_epsilon" not in (each.name for each in fields(randomizer) if each.init):

@@ -23,14 +23,14 @@ _SAME_LINE = 0.02
 """Curves that are this close everywhere could not be told apart, and have one label."""
 
 
-def central_error(*, categories: int, reports: int, epsilon: float, delta: float, times: int = 1) -> float:
+def central_error(*, categories: int, reports: int, epsilon: float, delta: float, rounds: int = 1) -> float:
     """Return the ℓ₂ error of all frequencies in one round if a curator adds the noise, Gaussian or Laplace.
 
     Replacing one person changes two counts by one each. The Laplace noise has scale 2/ε, and the Gaussian noise is
     calibrated exactly (Balle and Wang, ICML 2018), for all rounds together; it is the less of the two.
     """
-    laplace = math.sqrt(2) * 2 * times / epsilon
-    gaussian = math.sqrt(2 * times) / gaussian_spread(epsilon, delta)
+    laplace = math.sqrt(2) * 2 * rounds / epsilon
+    gaussian = math.sqrt(2 * rounds) / gaussian_spread(epsilon, delta)
     return math.sqrt(categories) * min(laplace, gaussian) / reports
 
 
@@ -84,8 +84,8 @@ class ErrorCurves(Shown):
                 groups.append(([kind.name], errors))
         curves = {_label(members): errors.tolist() for members, errors in groups}
         setting: dict[str, Any] = {"categories": plan.categories, "reports": plan.reports}
-        curves["no shuffler"] = [local_error(**setting, epsilon=epsilon / plan.times) for epsilon in epsilons]
-        setting |= {"delta": plan.delta, "times": plan.times}
+        curves["no shuffler"] = [local_error(**setting, epsilon=epsilon / plan.rounds) for epsilon in epsilons]
+        setting |= {"delta": plan.delta, "rounds": plan.rounds}
         curves["trusted curator"] = [central_error(**setting, epsilon=epsilon) for epsilon in epsilons]
         return cls(plan, epsilons, curves)
 

@@ -50,7 +50,7 @@ class Question:
 
     Attributes
     ----------
-    categories, reports, times : int
+    categories, reports, rounds : int
         k, n, and how many rounds there are.
     target : Target
         What all rounds together must keep.
@@ -64,7 +64,7 @@ class Question:
 
     categories: int
     reports: int
-    times: int
+    rounds: int
     target: Target
     local_epsilon: float
     messages: int = 1
@@ -84,7 +84,7 @@ class Question:
         if issubclass(kind, Bundled):
             return likely_covers(self, self.messages - 1) if kind is Covered else likely_dummies(self)
         options = [
-            likely_private(given, self.target, reports=self.reports, times=self.times, most=self.local_epsilon)
+            likely_private(given, self.target, reports=self.reports, rounds=self.rounds, most=self.local_epsilon)
             for given in self._candidates(kind)
         ]
         return min(options, key=self.error, default=None)
@@ -99,7 +99,7 @@ class Question:
             lambda value: telling(other(value)),
             self.target,
             reports=self.reports,
-            times=self.times,
+            rounds=self.rounds,
             tolerance=tolerance,
             start=guess.local_epsilon,
             most=self.local_epsilon,
@@ -107,7 +107,7 @@ class Question:
         if local is None:
             raise UnreachableError(
                 f"the ledger has spent epsilon={rounded_up(self.target.spent)} of {self.target.epsilon!r}: the rest "
-                f"allows no {'round' if self.times == 1 else f'{self.times:,} rounds'} of {self.reports:,} reports"
+                f"allows no {'round' if self.rounds == 1 else f'{self.rounds:,} rounds'} of {self.reports:,} reports"
             )
         return other(local)
 
@@ -126,8 +126,8 @@ class Question:
 
         def wide(logarithm: float) -> float:
             count = max(2, round(math.exp(logarithm)))
-            made = likely_private(mechanism, self.target, reports=count, times=self.times, most=self.local_epsilon)
-            return math.sqrt(made.rare_variance / count / self.times) * self.categories - 1
+            made = likely_private(mechanism, self.target, reports=count, rounds=self.rounds, most=self.local_epsilon)
+            return math.sqrt(made.rare_variance / count / self.rounds) * self.categories - 1
 
         most = math.log(MOST_REPORTS)
         if wide(most) > 0:
@@ -138,7 +138,7 @@ class Question:
     def _candidates(self, kind: type[Categorical]) -> list[Categorical]:
         """Return a mechanism with the designs that are likely the best, the first of them first."""
         room = gaussian_spread(self.target.epsilon, self.target.delta) ** 2 - self.target.spent_shift**2
-        spread = self.reports * max(room, 1e-300) / self.times / 2
+        spread = self.reports * max(room, 1e-300) / self.rounds / 2
 
         def error(pair: tuple[dict[str, int], Design | None]) -> float:
             return 0.0 if pair[1] is None else _screened(pair[1], self.categories, spread, self.local_epsilon)
@@ -185,7 +185,7 @@ class Asked(Protocol):
         """How many people there are in a round."""
 
     @property
-    def times(self) -> int:
+    def rounds(self) -> int:
         """How many rounds there are."""
 
     @property
@@ -221,14 +221,14 @@ def _mean(asked: Asked) -> float:
     It grows with a larger ε to more than that: by 4 % at ½, and 19 % at 1.
     """
     spread = gaussian_spread(asked.target.epsilon, asked.target.delta) ** 2 - asked.target.spent_shift**2
-    start = math.log(2 * asked.times / max(spread, 1e-300))
+    start = math.log(2 * asked.rounds / max(spread, 1e-300))
     many = Covered(categories=_MANY, fill=1)
 
     def kept(logarithm: float) -> bool:
         people = max(1, round(_MANY * math.exp(logarithm)))
         if people > MOST_REPORTS:
             return False
-        return asked.target.excess(amplify(many, reports=people), asked.times) <= 0
+        return asked.target.excess(amplify(many, reports=people), asked.rounds) <= 0
 
     good, step = start, math.log(_STEP)
     while not kept(good):
@@ -288,32 +288,32 @@ def _filled(asked: Asked, full: Covered, guess: float) -> Covered | None:
     unsafe = good - 4 * _ROUGHLY
     while unsafe > -20 and kept(unsafe):
         good, unsafe = unsafe, unsafe - 2 * (good - unsafe)
-    within = _WITHIN if asked.target.single(asked.times) else _OF_ROUNDS
+    within = _WITHIN if asked.target.single(asked.rounds) else _OF_ROUNDS
     return replace(full, fill=math.exp(bisect_safe(kept, unsafe=unsafe, good=good, within=within)))
 
 
 def _keeps(asked: Asked, mechanism: Bundled) -> bool:
-    return asked.target.excess(amplify(mechanism, reports=asked.reports), asked.times) <= 0
+    return asked.target.excess(amplify(mechanism, reports=asked.reports), asked.rounds) <= 0
 
 
 def likely_dummies(asked: Asked) -> Dummies | None:
     """Return dummies with the least noise that keep the target; nothing where a message alone must have an ε₀."""
-    target, categories, times = asked.target, asked.categories, asked.times
+    target, categories, rounds = asked.target, asked.categories, asked.rounds
     if asked.local_epsilon < math.inf:
         return None
-    if target.single(times):
+    if target.single(rounds):
         limit = _least_limit(target.epsilon, target.delta)
         return None if limit is None else Dummies(categories=categories, epsilon=target.epsilon, limit=limit)
 
     def made(epsilon: float) -> Dummies | None:
-        limit = _least_limit(epsilon, target.delta / (_LEFT * times))
+        limit = _least_limit(epsilon, target.delta / (_LEFT * rounds))
         return None if limit is None else Dummies(categories=categories, epsilon=epsilon, limit=limit)
 
     def kept(epsilon: float) -> bool:
         mechanism = made(epsilon)
         return mechanism is not None and _keeps(asked, mechanism)
 
-    good = (target.epsilon - target.spent) / times
+    good = (target.epsilon - target.spent) / rounds
     while not kept(good):
         good /= 2
         if good < 1e-9:

@@ -69,7 +69,7 @@ class Hunt:
     >>> plan
     Hunt(5 rounds of 1,000,000 people, order 5531, strings of more than 95 people)
     >>> plan.curve
-    PrivacyCurve(ε=0.99847 at δ=1e-06, 5 rounds, n=1,000,000, loss)
+    PrivacyCurve(ε=0.99847 at δ=1e-06, 5 rounds, n=1,000,000, pld)
     """
 
     people: int

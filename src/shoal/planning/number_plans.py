@@ -36,7 +36,7 @@ def plan_quantiles(
     leaves: Number = 1024,
     depth: Number | None = None,
     covers: bool = False,
-    times: Number = 1,
+    rounds: Number = 1,
     ledger: Ledger | None = None,
 ) -> QuantileTree:
     """Return the tree with the least error of the distribution of n numbers under a central guarantee.
@@ -60,7 +60,7 @@ def plan_quantiles(
         The number of depths; the best if not given.
     covers : bool
         Whether people add covers, instead of dummies from the shuffler.
-    times : int
+    rounds : int
         How many such rounds of the same people there will be.
     ledger : Ledger, optional
         What was released about the same people before. What is left of its budget is the target.
@@ -74,7 +74,7 @@ def plan_quantiles(
     if delta is None and (ledger is None or ledger.limit is None):
         delta = _DELTA
     people, target = whole(reports=reports, least=2), target_of(epsilon, delta, ledger)
-    rounds, least = whole(times=times, most=_MOST_TIMES), whole(leaves=leaves, least=2, most=_MOST_LEAVES)
+    rounds, least = whole(rounds=rounds, most=_MOST_TIMES), whole(leaves=leaves, least=2, most=_MOST_LEAVES)
     depths = range(1, min(_MOST_DEPTH, math.ceil(math.log2(least))) + 1)
     if depth is not None:
         depths = range(*(whole(depth=depth, most=len(depths)) + more for more in (0, 1)))
@@ -139,7 +139,7 @@ def plan_sum(
     lower: Number = 0.0,
     upper: Number = 1.0,
     covers: bool = False,
-    times: Number = 1,
+    rounds: Number = 1,
     ledger: Ledger | None = None,
 ) -> Levels:
     """Return levels with the least error of the sum of n numbers under a central guarantee.
@@ -154,7 +154,7 @@ def plan_sum(
         The interval of the numbers.
     covers : bool
         Whether people add covers, at about twice the error, instead of dummies from the shuffler.
-    times : int
+    rounds : int
         How many such sums of the same people there will be.
     ledger : Ledger, optional
         What was released about the same people before. What is left of its budget is the target.
@@ -170,7 +170,7 @@ def plan_sum(
     if delta is None and (ledger is None or ledger.limit is None):
         delta = _DELTA
     people = whole(reports=reports, least=2)
-    target, rounds = target_of(epsilon, delta, ledger), whole(times=times, most=_MOST_SUMS)
+    target, rounds = target_of(epsilon, delta, ledger), whole(rounds=rounds, most=_MOST_SUMS)
     length = NumberRange(float(lower), float(upper)).length
     if not _SHORTEST <= length <= _LONGEST:
         raise ParameterError(

@@ -57,7 +57,7 @@ class Choice(Shown):
         square.
     category_error : float
         The standard error of the frequency of a rare category in one round.
-    times : int
+    rounds : int
         How many rounds there are.
     """
 
@@ -67,17 +67,17 @@ class Choice(Shown):
     delta: float
     error: float
     category_error: float
-    times: int = 1
+    rounds: int = 1
 
     @property
     def average_error(self) -> float:
         """The ℓ₂ error of the average over all rounds, whose noise is independent."""
-        return self.error / math.sqrt(self.times)
+        return self.error / math.sqrt(self.rounds)
 
     @property
     def average_category_error(self) -> float:
         """The standard error of the frequency of a rare category, averaged over all rounds."""
-        return self.category_error / math.sqrt(self.times)
+        return self.category_error / math.sqrt(self.rounds)
 
     @cached_property
     def frequent_error(self) -> float:
@@ -103,7 +103,7 @@ class Choice(Shown):
     @cached_property
     def round_epsilon(self) -> float:
         """The ε of one round by itself, at the same δ."""
-        return float(self.curve.epsilon(self.delta)) if self.times > 1 else self.epsilon
+        return float(self.curve.epsilon(self.delta)) if self.rounds > 1 else self.epsilon
 
     @cached_property
     def decoding_seconds(self) -> float:
@@ -170,9 +170,9 @@ class Plan(Shown):
         return self.question.reports
 
     @property
-    def times(self) -> int:
+    def rounds(self) -> int:
         """How many rounds there are."""
-        return self.question.times
+        return self.question.rounds
 
     @property
     def epsilon(self) -> float:
@@ -203,13 +203,13 @@ class Plan(Shown):
     def central_error(self) -> float:
         """The ℓ₂ error of one round of a trusted curator with the same guarantee for all rounds together."""
         return central_error(
-            categories=self.categories, reports=self.reports, epsilon=self.epsilon, delta=self.delta, times=self.times
+            categories=self.categories, reports=self.reports, epsilon=self.epsilon, delta=self.delta, rounds=self.rounds
         )
 
     @cached_property
     def local_error(self) -> float:
         """The ℓ₂ error if every report had to be DP by itself, with ε for all rounds together."""
-        return local_error(categories=self.categories, reports=self.reports, epsilon=self.epsilon / self.times)
+        return local_error(categories=self.categories, reports=self.reports, epsilon=self.epsilon / self.rounds)
 
     @cached_property
     def note(self) -> str | None:
@@ -221,7 +221,7 @@ class Plan(Shown):
         """Why covers or dummies that were asked for are not among the choices."""
         question, there = self.question, {type(choice.mechanism) for choice in self.choices}
         if question.messages > 1 and Covered not in there:
-            rounds = "" if self.times == 1 else f" in {self.times:,} rounds"
+            rounds = "" if self.rounds == 1 else f" in {self.rounds:,} rounds"
             yield (
                 f"covers are left out: {self.reports:,} people with {question.messages:,} messages each are too few "
                 f"for this ε{rounds}"
@@ -240,7 +240,7 @@ class Plan(Shown):
         if all_ <= uniform:
             return (
                 f"one round says nothing about a single category: ± {one:.3g} is {what}; "
-                f"the average over all {self.times:,} rounds is good to ± {all_:.3g}"
+                f"the average over all {self.rounds:,} rounds is good to ± {all_:.3g}"
             )
         useless = f"this says nothing about a single category: ± {all_:.3g} is {what}"
         if spent := self.question.target.spent:  # what is left is too little for the search in `enough`
@@ -257,7 +257,7 @@ class Plan(Shown):
             "reports": self.reports,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "times": self.times,
+            "rounds": self.rounds,
             "spent": self.question.target.spent,
             "local_epsilon": self.local_epsilon if self.local_epsilon < math.inf else None,
             "schema": self.mechanism.to_dict(),
@@ -284,7 +284,7 @@ class Plan(Shown):
     @property
     def setting(self) -> str:
         """What was asked for, in a line."""
-        rounds = "" if self.times == 1 else f"{self.times:,} rounds, "
+        rounds = "" if self.rounds == 1 else f"{self.rounds:,} rounds, "
         people = f"{rounds}{self.categories:,} categories, {self.reports:,} reports"
         return f"{people}, ε ≤ {self.epsilon:g} at δ = {self.delta:g}"
 
@@ -305,7 +305,7 @@ class Plan(Shown):
 
     def __repr__(self) -> str:
         """Show the first choice and its error."""
-        rounds = "" if self.times == 1 else f"{self.times:,} rounds, "
+        rounds = "" if self.rounds == 1 else f"{self.rounds:,} rounds, "
         return (
             f"Plan({rounds}{self.mechanism!r}, error {self.best.error:.3g}, ε={rounded_up(self.best.epsilon)} "
             f"at δ={self.delta:g}, {len(self.choices)} choices)"
@@ -319,7 +319,7 @@ def plan(
     epsilon: Number | None = None,
     delta: Number | None = None,
     local_epsilon: Number | None = None,
-    times: Number = 1,
+    rounds: Number = 1,
     ledger: Ledger | None = None,
     messages: Number = 1,
     dummies: bool = False,
@@ -337,7 +337,7 @@ def plan(
         The central guarantee that must hold for all rounds together; δ is 1e-6 if not given.
     local_epsilon : float
         The most that a report by itself may have, for those who see it unshuffled; no limit if not given.
-    times : int
+    rounds : int
         How many such histograms of the same people there will be.
     ledger : Ledger, optional
         What was released about the same people before. What is left of its budget is the target, and so epsilon and
@@ -359,7 +359,7 @@ def plan(
     question = Question(
         categories=whole(categories=categories, least=2, most=1 << 24),
         reports=_several(reports),
-        times=whole(times=times, most=MOST_TIMES),
+        rounds=whole(rounds=rounds, most=MOST_TIMES),
         target=target_of(epsilon, delta, ledger),
         local_epsilon=math.inf if local_epsilon is None else positive(local_epsilon=local_epsilon),
         messages=whole(messages=messages, most=_MOST_MESSAGES),
@@ -394,25 +394,25 @@ def _several(reports: Number) -> int:
 
 def _choice(question: Question, guess: Categorical, near: bool) -> Choice:
     """Return a mechanism with its guarantee; of several rounds, only those with about the least error exactly."""
-    tolerance = _TOLERANCE if question.times == 1 else _OF_ROUNDS if near else _ROUGHLY
+    tolerance = _TOLERANCE if question.rounds == 1 else _OF_ROUNDS if near else _ROUGHLY
     mechanism, target = question.largest(guess, tolerance=tolerance), question.target
     curve = amplify(mechanism, reports=question.reports)
     return Choice(
         mechanism=mechanism,
         curve=curve,
-        epsilon=_kept(target, curve, mechanism, question.times),
+        epsilon=_kept(target, curve, mechanism, question.rounds),
         delta=target.delta,
         error=question.error(mechanism),
         category_error=mechanism.rare_error(question.reports),
-        times=question.times,
+        rounds=question.rounds,
     )
 
 
-def _kept(target: Target, curve: PrivacyCurve, mechanism: Categorical, times: int) -> float:
+def _kept(target: Target, curve: PrivacyCurve, mechanism: Categorical, rounds: int) -> float:
     """Return the ε of all rounds, which is known to keep the target."""
     if not mechanism.private_alone:
-        return min(target.reached(curve, times), target.epsilon)
-    return target.kept(curve, telling(mechanism), times)
+        return min(target.reached(curve, rounds), target.epsilon)
+    return target.kept(curve, telling(mechanism), rounds)
 
 
 @dataclass(frozen=True)
@@ -464,7 +464,7 @@ class PlannedRounds:
             return cls(
                 mechanism,
                 whole(reports=content["reports"]),
-                whole(times=content["times"], most=MOST_TIMES),
+                whole(rounds=content["rounds"], most=MOST_TIMES),
                 positive(epsilon=content["epsilon"]),
                 probability(delta=content["delta"]),
                 non_negative(spent=content.get("spent", 0.0)),

@@ -15,9 +15,9 @@ __all__ = ["calibrate"]
 def _python(given: dict[str, Any]) -> list[str]:
     named = {"randomizer", "categories"} & given.keys()
     asked = runs({"local_epsilon": 1.0, **given}) if named else taken(given, "local_epsilon")
-    asked += taken(given, "epsilon", "reports", "times", "bound")
+    asked += taken(given, "epsilon", "reports", "rounds", "bound")
     if {"reports", "local_epsilon"} <= given.keys():
-        asked.append("times=None")
+        asked.append("rounds=None")
     return [*opened(given), f"print({call('shoal.calibrate', *asked, *target(given))})"]
 
 
@@ -28,7 +28,7 @@ def calibrate(
     delta: Number | None = None,
     reports: Count | None = None,
     local_epsilon: Number | None = None,
-    times: Count | None = None,
+    rounds: Count | None = None,
     randomizer: RandomizerName | None = None,
     categories: Count | None = None,
     bound: BoundName = "tightest",
@@ -46,7 +46,7 @@ def calibrate(
         How many reports there are in a round, to get the largest ε₀.
     local_epsilon : float, optional
         ε₀ of what each person runs, to get the fewest reports; with reports as well, the most rounds.
-    times : int or float, optional
+    rounds : int or float, optional
         How many rounds there are; 1 if not given.
     randomizer : str, optional
         For a better answer, what each person runs: a mechanism as for `amplify`, but gaussian.
@@ -68,7 +68,7 @@ def calibrate(
     12875
     """
     asked = (reports is None) + (local_epsilon is None)
-    if asked == 2 or (not asked and times is not None):
+    if asked == 2 or (not asked and rounds is not None):
         raise AskedError(
             "give either {reports} (to get the largest ε₀) or {local_epsilon} (to get the reports), with {rounds}; or "
             "both of them without {rounds} (to get the number of rounds)"
@@ -82,7 +82,7 @@ def calibrate(
         epsilon=epsilon,
         delta=usual_delta(delta, ledger),
         reports=reports,
-        times=(1 if times is None else times) if asked else None,
+        rounds=(1 if rounds is None else rounds) if asked else None,
         bound=bound,
         ledger=ledger,
     )

@@ -35,8 +35,8 @@ _READ: dict[str, Any] = {
     "local_delta": number_in,
     "randomizer": lambda text, _: text,
     "categories": count_in,
-    "deviation": number_in,
-    "times": count_in,
+    "sigma": number_in,
+    "rounds": count_in,
     "date": day_in,
 }
 COLUMNS = tuple(_READ)
@@ -51,21 +51,21 @@ class Composed(NamedTuple):
 
 
 @asks(
-    example="reports=1e6&local_epsilon=2&times=365&epsilon=0.5",
+    example="reports=1e6&local_epsilon=2&rounds=365&epsilon=0.5",
     python=lambda given: rounds_lines("compose", given),
 )
 def compose(
     *,
     reports: Count | None = None,
     setting: Setting = Setting(),
-    times: Count = 1,
+    rounds: Count = 1,
     epsilon: Number | None = None,
     delta: Number = USUAL_DELTA,
     start: Day | None = None,
     every: str | None = None,
     bound: BoundName = "tightest",
     table: Text | None = None,
-    method: MethodName = "loss",
+    method: MethodName = "pld",
 ) -> Answer:
     """Say what (ε, δ) many rounds have together, and how many of them a budget allows.
 
@@ -75,7 +75,7 @@ def compose(
         How many reports are shuffled together in a round; 10_000, 1e6 and 1000000 are all fine.
     setting : Setting
         What each person runs.
-    times : int or float
+    rounds : int or float
         How many such rounds there are.
     epsilon : float, optional
         A budget: say how many rounds it allows, and draw it.
@@ -89,7 +89,7 @@ def compose(
         Which bound to use, as `shoal.explain` names it; tightest takes the best.
     table : NamedText, optional
         A CSV table of different rounds, with the columns reports and local_epsilon and, if you like, local_delta,
-        randomizer, categories, deviation, times and date.
+        randomizer, categories, sigma, rounds and date.
     method : str
         How rounds are added up, as `shoal.explain` names it.
 
@@ -100,7 +100,7 @@ def compose(
 
     Examples
     --------
-    >>> compose(reports=1e6, local_epsilon=2, times=365, epsilon=0.5).facts["affordable_rounds"]
+    >>> compose(reports=1e6, local_epsilon=2, rounds=365, epsilon=0.5).facts["affordable_rounds"]
     1676
     """
     if (table is None) == (reports is None):
@@ -111,15 +111,15 @@ def compose(
         stretches = stretches_in(table, bound)
     else:
         curve = setting.amplified(reports or 0, bound)
-        stretches = (Stretch(curve, whole(times=times, most=MOST_TIMES), start),)
+        stretches = (Stretch(curve, whole(rounds=rounds, most=MOST_TIMES), start),)
     delta = probability(delta=delta, zero=True)
     budget = None if epsilon is None else Budget(positive(epsilon=epsilon), delta, planned=True)
-    if method != "loss" and budget:
-        raise AskedError("how long a budget lasts, and the picture, need {method=loss}", "method")
+    if method != "pld" and budget:
+        raise AskedError("how long a budget lasts, and the picture, need {method=pld}", "method")
     if every is None and start is not None:
         every = "day"
     spending = Spending(stretches, delta, budget, every)
-    curve = shoal.compose([(stretch.curve, stretch.times) for stretch in stretches], method=method)
+    curve = shoal.compose([(stretch.curve, stretch.rounds) for stretch in stretches], method=method)
     facts = curve.to_dict(delta=delta) | spending.to_dict()
     return Answer(facts, Composed(curve, spending), lambda: curve.certify(delta=delta))
 
@@ -173,11 +173,11 @@ def _stretch(row: dict[Any, Any], bound: str) -> Stretch:
     values = {name: _READ[name](text.strip(), name) for name, text in row.items() if text and text.strip()}
     if "reports" not in values:
         raise ParameterError("reports must have a value, such as 10_000", "reports")
-    if not values.keys() & {"local_epsilon", "deviation"}:
+    if not values.keys() & {"local_epsilon", "sigma"}:
         raise ParameterError(
-            "local_epsilon must have a value, such as 1; or deviation, if randomizer is gaussian", "local_epsilon"
+            "local_epsilon must have a value, such as 1; or sigma, if randomizer is gaussian", "local_epsilon"
         )
-    times = whole(times=values.pop("times", 1.0), most=MOST_TIMES)
+    rounds = whole(rounds=values.pop("rounds", 1.0), most=MOST_TIMES)
     day = values.pop("date", None)
     reports = values.pop("reports")
-    return Stretch(Setting(**values).amplified(reports, bound), times, day)
+    return Stretch(Setting(**values).amplified(reports, bound), rounds, day)

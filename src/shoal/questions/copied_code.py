@@ -100,7 +100,7 @@ def taken(given: dict[str, Any], *names: str) -> list[str]:
 
 def runs(given: dict[str, Any]) -> list[str]:
     """Return the arguments that say what each person runs."""
-    names = ("randomizer", "local_epsilon", "categories", "deviation")
+    names = ("randomizer", "local_epsilon", "categories", "sigma")
     described: dict[str, Any] = {name: given.get(name) for name in names}
     kind = Setting(**described).described()
     if "randomizer" in kind:
@@ -125,11 +125,11 @@ def rounds_lines(name: str, given: dict[str, Any]) -> list[str]:
     if "table" in given:
         return asked_itself(question(name), given, '.facts["epsilon"]')
     delta = literal(given.get("delta", USUAL_DELTA))
-    asked = [f"[(curve, {literal(given.get('times', 1))})]", *taken(given, "method")]
+    asked = [f"[(curve, {literal(given.get('rounds', 1))})]", *taken(given, "method")]
     lines = [*curve_lines(given), f"print({call('shoal.compose', *asked)}.epsilon({delta}))"]
     if "epsilon" in given:
-        wanted = [*runs(given), *taken(given, "reports", "epsilon", "bound"), f"delta={delta}", "times=None"]
-        lines.append(f"print({call('shoal.calibrate', *wanted)}.times)")
+        wanted = [*runs(given), *taken(given, "reports", "epsilon", "bound"), f"delta={delta}", "rounds=None"]
+        lines.append(f"print({call('shoal.calibrate', *wanted)}.rounds)")
     return lines
 
 

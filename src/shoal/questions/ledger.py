@@ -47,7 +47,7 @@ def ledger(*, ledger: LedgerText, delta: Number | None = None, every: str | None
     spending, limit = None, ledger.limit
     if limit is not None:
         facts["counted"] = ledger.counted
-    stretches = tuple(Stretch(curve, times, entry.time.date()) for entry in ledger for curve, times in entry.rounds)
+    stretches = tuple(Stretch(curve, rounds, entry.time.date()) for entry in ledger for curve, rounds in entry.rounds)
     if stretches:
         spending = Spending(stretches, delta, limit if limit is not None and limit.delta == delta else None, every)
         lasts = spending.to_dict()

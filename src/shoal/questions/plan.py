@@ -17,7 +17,7 @@ _MOST_BARS = 24
 
 
 def _python(given: dict[str, Any]) -> list[str]:
-    asked = taken(given, "categories", "reports", "epsilon", "local_epsilon", "times")
+    asked = taken(given, "categories", "reports", "epsilon", "local_epsilon", "rounds")
     return [*opened(given), f"print({call('shoal.plan', *asked, *target(given))})"]
 
 
@@ -57,7 +57,7 @@ def plan(
     epsilon: Number | None = None,
     delta: Number | None = None,
     local_epsilon: Number | None = None,
-    times: Count = 1,
+    rounds: Count = 1,
     ledger: LedgerText | None = None,
     messages: Count = 1,
     dummies: Flag = False,
@@ -76,7 +76,7 @@ def plan(
         The δ that goes with it; that of the ledger's budget if not given, or 1e-6.
     local_epsilon : float, optional
         The most that a report by itself may have, for those who see it unshuffled; no limit if not given.
-    times : int or float
+    rounds : int or float
         How many such histograms of the same people there will be.
     ledger : Ledger, optional
         What was released about the same people before: what is left of its budget is the target.
@@ -96,7 +96,7 @@ def plan(
         epsilon=epsilon,
         delta=delta,
         local_epsilon=local_epsilon,
-        times=times,
+        rounds=rounds,
         ledger=ledger,
         messages=messages,
         dummies=dummies,

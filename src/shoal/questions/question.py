@@ -237,7 +237,7 @@ def asks(**about: Any) -> Callable[[Callable[..., Answer]], Question]:
 
 def option(name: str) -> str:
     """Return how a parameter is typed in a command."""
-    return "--rounds" if name == "times" else f"--{name.replace('_', '-')}"
+    return f"--{name.replace('_', '-')}"
 
 
 def column(rows: Sequence[dict[str, Any]], name: str) -> list[float]:

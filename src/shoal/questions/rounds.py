@@ -34,7 +34,7 @@ def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
 
 
 @asks(
-    example="reports=1e6&local_epsilon=2&times=30",
+    example="reports=1e6&local_epsilon=2&rounds=30",
     python=lambda given: rounds_lines("rounds", given),
     chart=_chart,
     seconds=30.0,
@@ -45,7 +45,7 @@ def rounds(
     *,
     reports: Count | None = None,
     setting: Setting = Setting(),
-    times: Count = 1,
+    rounds: Count = 1,
     epsilon: Number | None = None,
     delta: Number | None = None,
     start: Day | None = None,
@@ -61,7 +61,7 @@ def rounds(
         How many reports are shuffled together in a round; 10_000, 1e6 and 1000000 are all fine.
     setting : Setting
         What each person runs.
-    times : int or float
+    rounds : int or float
         How many such rounds there are.
     epsilon : float, optional
         A budget for all of them.
@@ -84,7 +84,7 @@ def rounds(
 
     Examples
     --------
-    >>> facts = rounds(reports=1e6, local_epsilon=2, times=3).facts
+    >>> facts = rounds(reports=1e6, local_epsilon=2, rounds=3).facts
     >>> [(point["rounds"], round(point["epsilon"], 4)) for point in facts["points"]]
     [(1, 0.0092), (2, 0.0135), (3, 0.0168)]
     """
@@ -97,7 +97,7 @@ def rounds(
     composed = compose.function(
         reports=reports,
         setting=setting,
-        times=times,
+        rounds=rounds,
         epsilon=epsilon,
         delta=USUAL_DELTA if delta is None else delta,
         start=start,
@@ -127,7 +127,7 @@ def _answer(spending: Spending | None, delta: float) -> Answer:
                 "local_epsilon": stretch.curve.local_epsilon,
                 "randomizer": None if stretch.curve.randomizer is None else repr(stretch.curve.randomizer),
                 "bound": stretch.curve.bound,
-                "times": stretch.times,
+                "rounds": stretch.rounds,
                 "day": stretch.day and stretch.day.isoformat(),
             }
             for stretch in spending.stretches

@@ -1,4 +1,4 @@
-"""What each person runs, as a few parameters describe it: a name, ε₀, categories, a deviation."""
+"""What each person runs, as a few parameters describe it: a name, ε₀, categories, σ."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -12,11 +12,11 @@ from shoal.questions.parameters import Count, Kind, Number
 
 __all__ = ["RandomizerName", "Setting", "mechanism_names", "randomizer_of"]
 
-_PARAMETERS = ("categories", "deviation", "local_epsilon")
+_PARAMETERS = ("categories", "sigma", "local_epsilon")
 """Parameters of a randomizer that a question can give; all others have defaults, or come in a schema."""
 _PLANNED = {"covered": "{messages=2}", "dummies": "{dummies}"}
 """Mechanisms whose parameters only a plan fits to a guarantee, and what the plan is asked for."""
-_EXAMPLES = {"categories": "100", "deviation": "1", "local_epsilon": "1"}
+_EXAMPLES = {"categories": "100", "sigma": "1", "local_epsilon": "1"}
 
 RandomizerName = Annotated[str, Kind("word", lambda text, _: text, lambda: tuple(kinds(within=_PARAMETERS)))]
 """The registered name of a randomizer that parameters can describe."""
@@ -68,21 +68,21 @@ class Setting:
         What each person runs, by its registered name, for a tighter answer.
     categories : int or float, optional
         Over how many categories; alone, it says randomized-response.
-    deviation : float, optional
-        The standard deviation of Gaussian noise on values between 0 and 1.
+    sigma : float, optional
+        The standard deviation σ of Gaussian noise on values between 0 and 1.
     """
 
     local_epsilon: Number | None = None
     local_delta: Number = 0.0
     randomizer: RandomizerName | None = None
     categories: Count | None = None
-    deviation: Number | None = None
+    sigma: Number | None = None
 
     def described(self) -> dict[str, Any]:
         """Return the arguments that tell `shoal.amplify` what each person runs, but δ₀."""
         if self.randomizer is None and self.categories is None:
-            if self.deviation is not None:
-                raise AskedError("deviation belongs to {randomizer=gaussian}", "deviation")
+            if self.sigma is not None:
+                raise AskedError("sigma belongs to {randomizer=gaussian}", "sigma")
             if self.local_epsilon is None:
                 raise AskedError("this needs {local_epsilon} with a value, such as {local_epsilon=1}", "local_epsilon")
             return {"local_epsilon": self.local_epsilon}

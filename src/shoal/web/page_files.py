@@ -48,7 +48,7 @@ def page_files() -> dict[str, bytes]:
 
 def _registry() -> dict[str, Any]:
     """Return the mechanisms that a field can name, and the panels that are made from the parameters of a question."""
-    parts = ("categories", "deviation", "local_epsilon")
+    parts = ("categories", "sigma", "local_epsilon")
     return {
         "categorical": list(kinds("categories", within=parts)),
         "numeric": list(kinds("lower", within=parts)),

@@ -36,7 +36,7 @@ def calibrate(asked: dict[str, Any], *, json: Json = False, plot: Path | None = 
     elif asked.get("local_epsilon") is None:
         headline = f"local_epsilon = {calibration.local_epsilon!r}"
     else:
-        headline = f"rounds = {calibration.times:,}"
+        headline = f"rounds = {calibration.rounds:,}"
     if plot is None or facts["rounds"] == 1:
         picture = draw(plot, [calibration.curve], calibration.delta)
     else:
@@ -61,6 +61,6 @@ def _more(facts: dict[str, Any], *, planned: bool) -> list[tuple[str, str]]:
     elif facts["rounds"] > 1:
         rows.append(fixed_in_advance(facts["rounds"]))
     if facts["error"] is not None:
-        average = f", {facts['average_error']:.4g} of the average over all {facts['times']:,}"
-        rows.append(("error", f"{facts['error']:.4g} in one round{average if facts['times'] > 1 else ''}"))
+        average = f", {facts['average_error']:.4g} of the average over all {facts['rounds']:,}"
+        rows.append(("error", f"{facts['error']:.4g} in one round{average if facts['rounds'] > 1 else ''}"))
     return rows

@@ -34,14 +34,14 @@ def compose(
     ----------
     table
         a CSV file of different rounds, with the columns reports and local_epsilon and, if you like, local_delta,
-        randomizer, categories, deviation, times and date.
+        randomizer, categories, sigma, rounds and date.
     plot
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
     check_plot(plot)
     table, dated = asked.get("table"), asked.get("start") is not None
-    if asked.get("method", "loss") != "loss" and plot:
-        raise AskedError("how long a budget lasts, and the picture, need {method=loss}")
+    if asked.get("method", "pld") != "pld" and plot:
+        raise AskedError("how long a budget lasts, and the picture, need {method=pld}")
     if asked.get("every") is not None and not dated and table is None:
         raise AskedError("{every} needs {start}, the day of the first round", "every")
     if dated and asked.get("epsilon") is None and table is None:

@@ -64,7 +64,7 @@ def record(
     plan: Path | None = None,
     reports: Count | None = None,
     local: LocalRandomizer = LocalRandomizer(),
-    times: OptionalRounds = None,
+    rounds: OptionalRounds = None,
     label: str = "",
     epsilon: Number | None = None,
     delta: Number | None = None,
@@ -86,7 +86,7 @@ def record(
         and under its target.
     reports
         how many reports are shuffled together in the round.
-    times
+    rounds
         how many such rounds there are; all of a plan, or 1, if not given.
     label
         what to call it.
@@ -116,14 +116,15 @@ def record(
         if local != LocalRandomizer() or bound != "tightest" or epsilon is not None or delta is not None:
             raise shoal.ParameterError("the plan has its randomizer, ε and δ; leave such options out")
         source = text_of(plan)
-        rounds = PlannedRounds.from_json(source.text, source.name)
-        curve, all_rounds = rounds.curve(), rounds.rounds
+        planned_rounds = PlannedRounds.from_json(source.text, source.name)
+        curve = planned_rounds.curve()
+        all_rounds = planned_rounds.rounds
     else:
         curve, all_rounds = local.amplified(reports or 0, bound), 1
-    times = all_rounds if times is None else times
+    rounds = all_rounds if rounds is None else rounds
     book = shoal.Ledger(file)
     if plan is not None and not over_budget:
-        epsilon, delta = rounds.epsilon, rounds.delta
+        epsilon, delta = planned_rounds.epsilon, planned_rounds.delta
         planned = book.limit is None or book.limit.planned
     limit = book.limit if epsilon is None else Budget(epsilon, USUAL_DELTA if delta is None else delta, planned)
     if over_budget and epsilon is not None:
@@ -131,10 +132,10 @@ def record(
             "--over-budget writes down what has happened, whatever the budget: leave out --epsilon"
         )
     if limit is None or over_budget:
-        book.record(curve, label=label, times=times)
+        book.record(curve, label=label, rounds=rounds)
     else:
         asked = {"epsilon": limit.epsilon, "delta": limit.delta if delta is None else delta}
-        with book.budget(curve, **asked, label=label, times=times, planned=planned or limit.planned):
+        with book.budget(curve, **asked, label=label, rounds=rounds, planned=planned or limit.planned):
             pass
     _show(book, delta, every, json=json, plot=plot)
 

@@ -94,24 +94,24 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
             *(_sent(choice) if several else _decoded(choice, measured, facts["choices"][0])),
         )
     setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
-    if facts["times"] > 1:
-        rounds = f"{facts['times']:,} rounds of {facts['reports']:,} shuffled reports"
+    if facts["rounds"] > 1:
+        rounds = f"{facts['rounds']:,} rounds of {facts['reports']:,} shuffled reports"
         setting = f"{rounds}, {facts['categories']:,} categories"
     guarantee = f"central ε ≤ {asked} at δ = {facts['delta']:g}"
     below = grid()
     if not several and any(choice["error"] > _TIMED * facts["choices"][0]["error"] for choice in facts["choices"]):
         below.add_row(_UNMEASURED, f"not measured: the error is more than {_TIMED:g} times that of the best")
-    of_one = " of one round" if facts["times"] > 1 else ""
+    of_one = " of one round" if facts["rounds"] > 1 else ""
     best = facts["choices"][0]
-    if facts["times"] > 1:
+    if facts["rounds"] > 1:
         one = f"ε = {rounded_up(facts['round_epsilon'])} at δ = {facts['delta']:g} by itself, with the errors above"
         both = f"ℓ₂ error {best['average_error']:.4g}, ± {best['average_category_error']:.3g} for a rare category"
         below.add_row("one round", one)
         below.add_row("average of all", both)
-        below.add_row(*fixed_in_advance(facts["times"]))
+        below.add_row(*fixed_in_advance(facts["rounds"]))
     if facts["spent"]:
         below.add_row("ledger", f"had counted ε = {rounded_up(facts['spent'])} of {asked} before")
-    alone = "if each report had ε₀ = ε" + (f"/{facts['times']:,}" if facts["times"] > 1 else "")
+    alone = "if each report had ε₀ = ε" + (f"/{facts['rounds']:,}" if facts["rounds"] > 1 else "")
     same = f"if ε = {asked} were for these rounds alone" if facts["spent"] else "with the same guarantee"
     below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}{of_one}, {same}")
     below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}{of_one}, {alone}")
@@ -123,8 +123,8 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
             below.add_row("needs", best["needs"])
     if facts["note"]:
         below.add_row("note", facts["note"])
-    if not several and facts["times"] * best["local_epsilon"] > _LARGE:
-        below.add_row("note", _weak_alone(best["local_epsilon"], facts["times"]))
+    if not several and facts["rounds"] * best["local_epsilon"] > _LARGE:
+        below.add_row("note", _weak_alone(best["local_epsilon"], facts["rounds"]))
     for name, command in _next(facts):
         below.add_row(name, command)
     print_parts(Text(f"{setting}, {guarantee}", style="bold"), table, below, least=84)
@@ -152,8 +152,8 @@ def _next(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     data = "DATA.csv --column NAME --categories NAMES.txt"
     yield "next", f"shoal randomize {data} --schema {path} --output reports.shoal"
-    if facts["times"] > 1:
-        yield "", f"shoal ledger record LEDGER.json --plan {path}   (all {facts['times']:,} rounds)"
+    if facts["rounds"] > 1:
+        yield "", f"shoal ledger record LEDGER.json --plan {path}   (all {facts['rounds']:,} rounds)"
         yield "", f"shoal review --plan {path} --output review.html"
 
 

@@ -12,7 +12,7 @@ const local = { name: "local_epsilon", label: "ε₀", hint: "what one report ke
 const delta = { name: "delta", label: "δ", hint: "additive slack: P(event) ≤ e^ε·P′(event) + δ", low: 1e-20, high: 1e-2, value: "1e-6" };
 const categories = { name: "categories", label: "Categories", low: 2, high: 1e6, whole: true, value: "16" };
 const target = { name: "epsilon", label: "ε", hint: "what has to hold for everybody", low: 0.001, high: 10, value: "0.5" };
-const times = { name: "times", label: "Rounds", hint: "each with new reports of the same people", low: 1, high: 1e5, whole: true, value: "1" };
+const roundCount = { name: "rounds", label: "Rounds", hint: "each with new reports of the same people", low: 1, high: 1e5, whole: true, value: "1" };
 const randomizer = { name: "randomizer", label: "What each person runs", kind: "choice", options: MECHANISMS };
 const isCategorical = ({ randomizer: name }) => categorical.includes(name);
 
@@ -42,7 +42,7 @@ function theorem(facts) {
   return details;
 }
 
-const round = ({ reports, local_epsilon, randomizer, categories, deviation, delta }) => ({ reports, local_epsilon, randomizer, categories, deviation, delta });
+const round = ({ reports, local_epsilon, randomizer, categories, sigma, delta }) => ({ reports, local_epsilon, randomizer, categories, sigma, delta });
 
 const guarantee = {
   name: "guarantee",
@@ -54,7 +54,7 @@ const guarantee = {
     randomizer,
     { ...local, when: ({ randomizer: name }) => name !== "gaussian" },
     { ...categories, when: isCategorical },
-    { name: "deviation", label: "σ", hint: "of Gaussian noise on values between 0 and 1", low: 0.1, high: 100, value: "1", when: ({ randomizer: name }) => name === "gaussian" },
+    { name: "sigma", label: "σ", hint: "of Gaussian noise on values between 0 and 1", low: 0.1, high: 100, value: "1", when: ({ randomizer: name }) => name === "gaussian" },
     delta,
   ],
   answer(facts) {
@@ -95,7 +95,7 @@ const guarantee = {
   ],
 };
 
-const WANTED = { local_epsilon: "the largest ε₀", reports: "the fewest people", times: "the most rounds" };
+const WANTED = { local_epsilon: "the largest ε₀", reports: "the fewest people", rounds: "the most rounds" };
 const backwards = {
   name: "backwards",
   title: "Backwards",
@@ -107,20 +107,20 @@ const backwards = {
     delta,
     { ...people, when: ({ find }) => find !== "reports" },
     { ...local, when: ({ find }) => find !== "local_epsilon" },
-    { ...times, when: ({ find }) => find !== "times" },
+    { ...roundCount, when: ({ find }) => find !== "rounds" },
     { ...randomizer, options: MECHANISMS.filter(([name]) => name !== "gaussian") },
     { ...categories, when: isCategorical },
   ],
-  asked: ({ find, ...values }) => ({ ...values, ...(find !== "times" && values.times === "1" ? { times: "" } : {}) }),
+  asked: ({ find, ...values }) => ({ ...values, ...(find !== "rounds" && values.rounds === "1" ? { rounds: "" } : {}) }),
   answer(facts, values) {
     const one = facts.one_round;
-    const found = values.local_epsilon === undefined ? `ε₀ = ${down(one.local_epsilon)}` : values.reports === undefined ? plural(one.reports, "person", "people") : plural(facts.times, "round");
+    const found = values.local_epsilon === undefined ? `ε₀ = ${down(one.local_epsilon)}` : values.reports === undefined ? plural(one.reports, "person", "people") : plural(facts.rounds, "round");
     return [
       number(found, `for ε ≤ ${facts.target} at δ = ${about(facts.delta, 6)}`),
       listed([
         ["guarantee", `ε = ${up(facts.epsilon)} at δ = ${about(facts.delta, 6)}`],
-        ["one round", facts.times > 1 ? `ε = ${up(one.epsilon)}, ${plural(one.reports, "report")}, ε₀ = ${down(one.local_epsilon)}` : null],
-        ["error of a rare category", facts.error === null ? null : `± ${about(facts.error)} in one round${facts.times > 1 ? `, ± ${about(facts.average_error)} of the average` : ""}`],
+        ["one round", facts.rounds > 1 ? `ε = ${up(one.epsilon)}, ${plural(one.reports, "report")}, ε₀ = ${down(one.local_epsilon)}` : null],
+        ["error of a rare category", facts.error === null ? null : `± ${about(facts.error)} in one round${facts.rounds > 1 ? `, ± ${about(facts.average_error)} of the average` : ""}`],
       ]),
       theorem(facts),
     ];
@@ -140,7 +140,7 @@ const histogram = {
   about: "Which mechanism counts best how many people hold each value, under a central ε? The bars are an example, with the error that is to be expected.",
   question: "plan",
   fields: [
-    { ...categories, value: "20" }, { ...people, value: "20000", low: 10 }, target, delta, times,
+    { ...categories, value: "20" }, { ...people, value: "20000", low: 10 }, target, delta, roundCount,
     { name: "hidden", label: "Hidden by", kind: "choice", options: [["coins", "a local randomizer"], ["covers", "covers: a second message"], ["dummies", "dummies of the shuffler"], ["both", "covers or dummies"]], value: "coins" },
   ],
   asked({ hidden, ...values }) {
@@ -159,7 +159,7 @@ const histogram = {
         ["ℓ₂ error", `${about(best.error)} over all categories`],
         ["a rare category", `± ${about(best.category_error)} (one standard deviation)`],
         ["a frequent category", `± ${about(best.frequent_error)}`],
-        ["average of all rounds", facts.times > 1 ? `± ${about(best.average_category_error)} a category` : null],
+        ["average of all rounds", facts.rounds > 1 ? `± ${about(best.average_category_error)} a category` : null],
         ["a trusted curator", `${about(facts.central_error)} (ℓ₂)`],
         ["without a shuffler", `${about(facts.local_error)} (ℓ₂)`],
         ["messages a person", `${about(best.messages, 4)}${best.mechanism === "dummies" ? " with dummies" : ""}, of ` + plural(best.bits_per_report, "bit")],
@@ -186,10 +186,10 @@ const rounds = {
     { name: "source", label: "Rounds", kind: "choice", options: [["alike", "all alike"], ["table", "a table"], ["ledger", "a ledger"]], value: "alike" },
     { ...people, value: "1000000", when: ({ source }) => source === "alike" },
     { ...local, value: "2", when: ({ source }) => source === "alike" },
-    { ...times, value: "365", when: ({ source }) => source === "alike" },
+    { ...roundCount, value: "365", when: ({ source }) => source === "alike" },
     { name: "start", label: "First day", kind: "day", when: ({ source }) => source === "alike" },
     { name: "every", label: "One round per", kind: "choice", options: [["day", "day"], ["week", "week"], ["month", "month"]], value: "day", when: ({ source, start }) => source === "alike" && start },
-    { name: "lines", label: "Table", kind: "lines", hint: "CSV: reports, local_epsilon and, if you like, times, randomizer, categories, date", value: "reports,local_epsilon,times\n100000,2,30\n50000,1,100", when: ({ source }) => source === "table" },
+    { name: "lines", label: "Table", kind: "lines", hint: "CSV: reports, local_epsilon and, if you like, rounds, randomizer, categories, date", value: "reports,local_epsilon,rounds\n100000,2,30\n50000,1,100", when: ({ source }) => source === "table" },
     { name: "ledger", label: "Ledger", kind: "lines", hint: "paste the file, or drop it here", when: ({ source }) => source === "ledger" },
     { ...target, label: "Budget ε", value: "0.2", when: ({ source }) => source !== "ledger" },
     { ...delta, when: ({ source }) => source !== "ledger" },
