@@ -83,9 +83,9 @@ _WAYS = (
     _Way("GDDSK'21", _girgis, GIRGIS, 100),
     _Way("Clones, via approximate DP", _by_method("clones", "advanced-closed-form"), APPROXIMATE.formula, 8),
     _Way("Clones, via approximate DP, optimal", _by_method("clones", "advanced"), APPROXIMATE),
-    _Way("Clones, loss distribution", _by_method("clones", "loss"), CLONES._replace(width=2.2)),
+    _Way("Clones, loss distribution", _by_method("clones", "pld"), CLONES._replace(width=2.2)),
     _Way("Clones, via RDP", _clones_through_renyi, RENYI._replace(style="dashed"), 9),
-    _Way("Strong clones, loss distribution", _by_method("strong-clones", "loss"), STRONG),
+    _Way("Strong clones, loss distribution", _by_method("strong-clones", "pld"), STRONG),
 )
 
 
@@ -187,6 +187,6 @@ def methods() -> CurveFigure:
             _by("advanced-closed-form", APPROXIMATE.formula, "advanced, closed form"),
             _by("advanced", APPROXIMATE, "advanced, optimal"),
             Curve("Rényi", _renyi, RENYI, 7),
-            _by("loss", STRONG, "loss distribution"),
+            _by("pld", STRONG, "loss distribution"),
         ),
     )
