@@ -121,13 +121,13 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    facts = facts_of(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --rounds 50")
+    facts = facts_of(capsys, "calibrate --epsilon 1 --reports 1e4 --categories 10 --rounds 5")
     survey = shoal.RandomizedResponse(categories=10, local_epsilon=1)
-    answer = shoal.calibrate(survey, epsilon=1, delta=1e-6, reports=1e5, rounds=50)
+    answer = shoal.calibrate(survey, epsilon=1, delta=1e-6, reports=1e4, rounds=5)
     assert facts == answer.to_dict()
-    out = " ".join(run(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --rounds 50")[1].split())
+    out = " ".join(run(capsys, "calibrate --epsilon 1 --reports 1e4 --categories 10 --rounds 5")[1].split())
     assert f"local_epsilon = {answer.local_epsilon!r}" in out
-    assert "in one round, " in out and "of the average over all 50" in out and "one round ε = " in out
+    assert "in one round, " in out and "of the average over all 5" in out and "one round ε = " in out
     most = facts_of(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2 --plot rounds.svg")
     assert most["rounds"] == shoal.calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, rounds=None).rounds
     assert Path("rounds.svg").exists()

@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,20 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import shoal
 from figures import FIGURES, draw
 from figures.composed_rounds import through_renyi
 from figures.figure import Axis, Curve, CurveFigure, Dot
+from figures.histogram import histogram
 from figures.palette import BLACK, Ink
 from shoal.charts.svg_writer import laid_out
 from shoal.errors import MissingExtraError, ParameterError
 
 Table = list[dict[str, str]]
+HISTOGRAM = histogram()
+NUMBERS = 5
 
 
 @pytest.fixture(scope="module")
@@ -304,3 +309,44 @@ def test_ladder_is_close_to_the_best_order(local_epsilon: float, rounds: int) ->
     best = curve.repeated(rounds, method="renyi").epsilon(1e-6)
     (ladder,) = through_renyi(curve, np.array([float(rounds)]))
     assert best * (1 - 1e-6) <= ladder <= best * 1.006
+
+
+def _histogram(folder: Path) -> NDArray[np.float64]:
+    _, rows = table(folder, "histogram")
+    return np.array([list(row.values()) for row in rows], dtype=np.float64)
+
+
+@pytest.mark.slow
+def test_marks_of_the_histogram_lie_on_its_lines(folder: Path) -> None:
+    numbers = _histogram(folder)
+    for part, setting in enumerate(HISTOGRAM.settings):
+        errors = numbers[:, 1 + NUMBERS * part :][:, :NUMBERS]
+        # Of k equal squares the sum has a relative deviation of √(2/k) at most, were they normal; its root has half.
+        deviation = 0.5 * math.sqrt(2 / min(setting.categories, 100) / setting.trials)
+        assert errors[:, 0] == pytest.approx(errors[:, 1], rel=6 * deviation)
+        assert errors[:, 2] == pytest.approx(errors[:, 3], rel=6 * deviation)
+
+
+@pytest.mark.slow
+def test_within_a_constant_of_the_curator(folder: Path) -> None:
+    numbers = _histogram(folder)
+    for part, setting in enumerate(HISTOGRAM.settings):
+        response, _, hadamard, _, curator = numbers[:, 1 + NUMBERS * part :].T[:NUMBERS]
+        goal = np.sqrt(curator**2 + 1 / setting.reports)
+        assert np.all(response < 2.2 * goal) and np.all(hadamard < 5.5 * goal)
+        assert np.all(response > curator) and np.all(response < 3.5 * curator)
+
+
+@pytest.mark.slow
+def test_points_do_not_change_each_other() -> None:
+    figure = replace(HISTOGRAM, settings=HISTOGRAM.settings[:2])
+    few, many = figure.pieces(2), figure.pieces(3)
+    (first,) = (piece for piece in many if piece.part == 1 and piece.positions[0] == few[2].positions[0])
+    assert np.array_equal(figure.solve(few[2]), figure.solve(first))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("categories", "reports", "epsilon"), [(16, 1_000_000, 0.003), (1024, 1_000_000, 0.03)])
+def test_plan_puts_randomized_response_first(categories: int, reports: int, epsilon: float) -> None:
+    plan = shoal.plan(categories=categories, reports=reports, epsilon=epsilon, delta=1e-6)
+    assert isinstance(plan.mechanism, shoal.RandomizedResponse)
