@@ -24,7 +24,6 @@ from benchmarks.accuracy_trainings import task
 from benchmarks.training import ALONE, ENVIRONMENT, ROOT
 from figures.palette import BLACK, BLUE, GREEN, GREY, VERMILION, Ink
 from shoal import sgd
-from shoal.charts.label_positions import stacked
 from shoal.progress import progress
 
 __all__ = ["accuracy"]
@@ -193,8 +192,9 @@ def _label_ends(axes: Any, ends: Sequence[tuple[str, float, float, Ink]]) -> Non
     axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())  # heights stay what they are from here on
     to_axes = axes.transData + axes.transAxes.inverted()
     spots = [to_axes.transform((across, up)) for _, across, up, _ in ends]
-    heights = stacked([float(up) for _, up in spots], 0.055, 0.0, 1.0)
-    for (label, _, _, ink), spot, height in zip(ends, spots, heights, strict=True):
+    height = 0.0
+    for (label, _, _, ink), spot in sorted(zip(ends, spots, strict=True), key=lambda pair: pair[1][1]):
+        height = max(height + 0.055, float(spot[1]))
         line = {"arrowstyle": "-", "color": ink.colour, "linewidth": 0.7, "relpos": (0, 0.5)}
         where = {"xycoords": "axes fraction", "textcoords": "axes fraction", "annotation_clip": False, "va": "center"}
         axes.annotate(label, tuple(spot), (1.035, height), color=ink.colour, arrowprops=line, **where)

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figures.palette import BLACK, GREY, Ink
-from shoal.charts import scale as charts
-from shoal.charts.svg_chart import Chart
-from shoal.digits import rounded_down, rounded_up
+from shoal import charts
+from shoal.digits import number_text, rounded_down, rounded_up
 from shoal.errors import RangeError
 
 __all__ = ["Array", "Axis", "Curve", "CurveFigure", "Dot", "Figure", "Mark", "PaintedFigure", "Piece", "pointwise"]
@@ -222,16 +221,16 @@ class CurveFigure(Figure):
         first: list[Any] = [int(position) for position in positions] if self.axis.whole else list(positions)
         return [list(row) for row in zip(first, *columns, strict=True)]
 
-    def chart(self, rows: Sequence[Sequence[Any]]) -> Chart:
+    def chart(self, rows: Sequence[Sequence[Any]]) -> charts.Chart:
         """Return the curves, each with its label at its end, and the points that carry their values."""
         positions, *columns = ([row[column] for row in rows] for column in range(len(self.header)))
         named = (self.axis.label, self.axis.scale, self.axis.ticks), (self.label, self.scale, self.value_ticks)
         across, up = (
-            charts.Axis(label, scale, ticks=tuple((tick, charts.number_text(tick)) for tick in ticks))
+            charts.Axis(label, scale, ticks=tuple((tick, number_text(tick)) for tick in ticks))
             for label, scale, ticks in (named[::-1] if self.upright else named)
         )
         names = ", ".join(curve.label for curve in self.curves)
-        chart = Chart(
+        chart = charts.Chart(
             across, up, self.title, f"{self.label}: {names}.", caption=self.caption, width=_WIDE, height=_HIGH
         )
         for curve, column in zip(self.curves, columns, strict=True):

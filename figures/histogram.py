@@ -13,7 +13,7 @@ from figures.gallery import figure
 from figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION
 from shoal.calibration import calibrate, largest_private
 from shoal.mechanisms import Categorical, RandomizedResponse, RecursiveHadamardResponse, Simulation
-from shoal.planning.error_chart import central_error
+from shoal.planning.error_curves import central_error
 from shoal.planning.simulation import zipf_people
 
 __all__ = ["HistogramFigure", "histogram"]

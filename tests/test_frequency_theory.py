@@ -632,4 +632,5 @@ def test_the_statistical_term_is_not_necessary_for_few_categories() -> None:
         shoal.RandomizedResponse(categories=16, local_epsilon=1), epsilon=1, delta=1e-6, reports=10**6
     )
     assert chosen.curve.delta(1.0) <= 1e-6
+    assert isinstance(chosen.randomizer, shoal.RandomizedResponse)
     assert chosen.randomizer.variance(reports=10**6).sum() < 2e-3 * 1e-6

@@ -1,5 +1,6 @@
 """A newcomer can follow `amplify(...).epsilon(...)` through a few files, downward."""
 
+import inspect
 import sys
 import tomllib
 from collections.abc import Callable
@@ -18,6 +19,8 @@ _MOST_WITH_A_RANDOMIZER = 14
 _MOST_WITH_ROUNDS = 15
 _MOST_OF_A_TRAINING = 16
 _MOST_OF_A_CALIBRATION = 19
+_MOST_OF_A_PLAN = 25
+"""Besides the files of the mechanisms that it compares."""
 
 
 def _ask_default() -> None:
@@ -92,6 +95,20 @@ def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
     assert files[0] == "curve.py"
     assert {"numerics/profile_grid.py", "numerics/convolution.py", "numerics/lattice.py"} < set(files)
     assert len(files) <= _MOST_WITH_ROUNDS, files
+
+
+@pytest.mark.slow
+def test_a_plan_compares_mechanisms_in_a_few_files() -> None:
+    plans: list[dict[str, Any]] = [
+        {"categories": 11, "reports": 1_001, "epsilon": 0.9},
+        {"categories": 10, "reports": 1_000, "epsilon": 1},
+    ]
+    made: list[shoal.Plan] = []
+    files, _ = walked(lambda: made.append(shoal.plan(**plans.pop())))
+    compared = {inspect.getsourcefile(type(choice.mechanism)) for plan in made for choice in plan.choices}
+    assert files[0] == "planning/plan.py"
+    others = [name for name in files if str(_SOURCE / name) not in compared]
+    assert len(others) <= _MOST_OF_A_PLAN, others
 
 
 @pytest.mark.slow

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from shoal.amplification.amplify import amplify
 from shoal.arrays import Array, IntArray
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, positive, probability, whole
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
@@ -24,6 +21,7 @@ from shoal.mechanisms.split_and_mix import SplitAndMix
 from shoal.numerics.binomial import log_probability
 from shoal.progress import progress
 from shoal.searches import bisect_safe
+from shoal.shown import Shown
 
 __all__ = ["Audit", "Mechanism", "ProtocolAudit", "audit", "audit_protocol", "probability_above", "probability_below"]
 
@@ -109,18 +107,6 @@ class Audit(Shown):
         }
         facts |= {"confidence": f"{self.confidence:.12g}", "trials": f"{self.trials:,}", "event": self.event}
         return {name: [text] for name, text in facts.items()}
-
-    def chart(self) -> Chart:
-        """Return what the runs have shown, next to what is claimed."""
-        texts = [f"at least {rounded_down(self.lower)}", rounded_up(self.claimed)]
-        verdict = "the runs do not contradict the claim" if self.passed else "the claim is refuted"
-        title = f"An audit of {type(self.mechanism).__name__}: {verdict}"
-        note = f"{self.trials:,} runs with each input, confidence {self.confidence:.12g}"
-        chart = Chart(
-            Axis(self.symbol), Axis("", names=("shown by the runs", "claimed")), title, "; ".join(texts), note=note
-        )
-        chart.bars([self.lower, self.claimed], texts=texts, kind=["guarantee" if self.passed else "budget", "local"])
-        return chart
 
     def __repr__(self) -> str:
         """Show the verdict in one line."""

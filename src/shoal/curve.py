@@ -12,19 +12,17 @@ from numpy.typing import NDArray
 from shoal.assumptions import COLLUDE, Assumption
 from shoal.attack import attack_success
 from shoal.catalogue import explain, theorems
-from shoal.charts.epsilon_chart import MANY, EpsilonLine, ShownCurve, epsilon_chart
-from shoal.charts.scale import Axis, number_text
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, Numbers, each, known, non_negative, probability
-from shoal.digits import rounded_down, rounded_up
+from shoal.digits import number_text, rounded_up
 from shoal.documentation import linked
 from shoal.errors import NoPairError, ParameterError
 from shoal.lower_limit import LowerBound
 from shoal.pairs.randomizer import Randomizer, ability
 from shoal.privacy_profile import Bracket, Gridded, Profile, loss_distribution
+from shoal.shown import Shown, ShownCurve
 
 if TYPE_CHECKING:
+    from shoal.charts import Chart
     from shoal.proofs.certificate import Certificate
     from shoal.proofs.claim import Claim
 
@@ -84,10 +82,10 @@ class _Curve(ShownCurve):
         """Return the δ that goes with this ε, rounded up; arrays broadcast. From ε₀ on it is δ₀."""
         return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
 
-    @property
-    def _line(self) -> EpsilonLine:
-        words, kind = ("", "series") if isinstance(self, PrivacyCurve) else (" (no guarantee)", "comparison")
-        return EpsilonLine(f"{self.bound}{words}", kind, self._epsilon_or_nan)
+    def _text(self, delta: float, digits: int) -> str:
+        """Return ε as it is printed: a guarantee is rounded up."""
+        epsilon = float(self.epsilon(delta))
+        return rounded_up(epsilon, digits) if isinstance(self, PrivacyCurve) else f"{epsilon:.{digits}g}"
 
     def _caption(self) -> str:
         return f"{self._title}; {self.theorem}{self._collusion}"
@@ -113,11 +111,9 @@ class Comparison(_Curve):
         """False."""
         return False
 
-    def chart(self, *, delta: float = _REFERENCE_DELTA, points: int = MANY) -> Chart:
+    def chart(self, *, delta: float = _REFERENCE_DELTA, points: int = 41) -> "Chart":
         """Return ε against δ, as this bound has it."""
-        delta = probability(delta=delta)
-        setting: dict[str, Any] = {"delta": delta, "local_epsilon": self.local_epsilon, "points": points}
-        return epsilon_chart(f"No guarantee: {self._title}", [self._line], **setting, words="{:.6g}".format)
+        return self._drawn(delta=delta, points=points)
 
     def _caption(self) -> str:
         return f"for comparison only, no guarantee: {super()._caption()}"
@@ -363,14 +359,10 @@ class PrivacyCurve(_Curve):
         }
 
     def chart(
-        self, *, others: "Sequence[PrivacyCurve | Comparison]" = (), delta: float = _REFERENCE_DELTA, points: int = MANY
-    ) -> Chart:
+        self, *, others: "Sequence[PrivacyCurve | Comparison]" = (), delta: float = _REFERENCE_DELTA, points: int = 41
+    ) -> "Chart":
         """Return ε against δ, with one report alone, the best possible and other curves; ε is marked at `delta`."""
-        delta = probability(delta=delta)
-        lines = [self._line._replace(kind="guarantee"), *(other._line for other in others)]
-        if (lower := self.lower) is not None:
-            lines.append(EpsilonLine("best possible", "limit", lower.epsilon))
-        return epsilon_chart(self._title, lines, delta=delta, local_epsilon=self.local_epsilon, points=points)
+        return self._drawn(others=others, delta=delta, points=points)
 
     def plot(
         self, axes: Any = None, *, others: "Sequence[PrivacyCurve | Comparison]" = (), delta: float = _REFERENCE_DELTA
@@ -439,7 +431,7 @@ class BoundTable(tuple[PrivacyCurve | Comparison, ...], Shown):
         proven = ["yes" if curve.proven else "no guarantee" for curve in self]
         return {
             "bound": [curve.bound for curve in self],
-            f"ε at δ = {number_text(self.delta)}": [_number(curve, self.delta, 6) for curve in self],
+            f"ε at δ = {number_text(self.delta)}": [curve._text(self.delta, 6) for curve in self],
             "proven": proven,
             "theorem": [curve.theorem for curve in self],
         }
@@ -447,33 +439,12 @@ class BoundTable(tuple[PrivacyCurve | Comparison, ...], Shown):
     def _caption(self) -> str:
         return f"{len(self)} bounds, {self[0]._title}" if self else "no bounds"
 
-    def chart(self) -> Chart:
-        """Return a bar for each bound, what no bound can beat, and ε₀."""
-        epsilons = [float(curve.epsilon(self.delta)) for curve in self]
-        at = f"δ = {number_text(self.delta)}"
-        texts = [_number(curve, self.delta, 4) + ("" if curve.proven else "  no guarantee") for curve in self]
-        chart = Chart(
-            Axis(f"central ε at {at}", "log" if any(epsilon > 0 for epsilon in epsilons) else "linear"),
-            Axis("", names=tuple(curve.bound for curve in self)),
-            f"Every bound that applies: {self[0]._title}" if self else "No bounds",
-            f"ε at {at} by each bound, the smallest first: "
-            + ", ".join(f"{curve.bound} {text}" for curve, text in zip(self, texts, strict=True)),
-        )
-        chart.bars(epsilons, texts=texts, kind=["guarantee" if curve.proven else "comparison" for curve in self])
-        least = next((curve.lower for curve in self if isinstance(curve, PrivacyCurve) and curve.lower), None)
-        if least is not None and (limit := float(least.epsilon(self.delta))) > 0:
-            chart.level(limit, f"no bound is below {rounded_down(limit, 4)}", "limit")
-        local = self[0].local_epsilon if self else math.inf
-        if math.isfinite(local) and local > 0:
-            chart.level(local, f"one report alone: ε₀ = {local:g}")
-        return chart
+    @property
+    def _lower(self) -> LowerBound | None:
+        """What no bound can beat; None if it is not known."""
+        return next((curve.lower for curve in self if isinstance(curve, PrivacyCurve) and curve.lower), None)
 
     def __repr__(self) -> str:
         """Show how many there are, and the first of them."""
-        first = f", {self[0].bound} first: ε={_number(self[0], self.delta, 6)}" if self else ""
+        first = f", {self[0].bound} first: ε={self[0]._text(self.delta, 6)}" if self else ""
         return f"BoundTable({len(self)} bounds at δ={self.delta:g}{first})"
-
-
-def _number(curve: PrivacyCurve | Comparison, delta: float, digits: int) -> str:
-    epsilon = float(curve.epsilon(delta))
-    return rounded_up(epsilon, digits) if curve.proven else f"{epsilon:.{digits}g}"

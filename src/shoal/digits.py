@@ -14,12 +14,14 @@ __all__ = [
     "input_up",
     "is_number",
     "number_in",
+    "number_text",
     "rounded_down",
     "rounded_up",
     "seconds_in",
 ]
 
 _MINUS = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d", "-"))
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
 _UNDERSCORED = re.compile(r"[+-]?[0-9]{1,3}(_[0-9]{3})+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _POINTED = re.compile(r"([+-]?[1-9][0-9]{0,2}\.[0-9]{3})([eE][+-]?0+)?")
@@ -86,15 +88,6 @@ def is_number(text: str) -> bool:
 def number_in(text: str, name: str, *, such_as: str = "0.5, 1e-6 or 10_000") -> float:
     """Return the number in a text, in which there may be no comma.
 
-    Parameters
-    ----------
-    text : str
-        What was typed.
-    name : str
-        What it is for, as an error calls it.
-    such_as : str
-        How it may be written.
-
     Examples
     --------
     >>> number_in("0.5", "epsilon"), number_in("10_000", "epsilon")
@@ -114,13 +107,6 @@ def count_in(text: str, name: str) -> float:
     """Return the count in a text, in which commas may stand between groups of exactly three digits.
 
     That it is whole, and large enough, is for `shoal.checks.whole` to say.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-    name : str
-        What it is for, as an error calls it.
 
     Examples
     --------
@@ -143,13 +129,6 @@ it without the point
 
 def seconds_in(text: str, name: str) -> float:
     """Return how many seconds there are in a time such as 90, 90s, 10m, 1.5h or 7d.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-    name : str
-        What it is for, as an error calls it.
 
     Examples
     --------
@@ -230,3 +209,21 @@ def exactly(value: float) -> str:
     ('1', '0.1', '1.0000004', '1e-06')
     """
     return repr(value).removesuffix(".0")
+
+
+def number_text(value: float) -> str:
+    """Return a number for the tick of an axis: 0.01, 5,000, 10⁶, 2×10⁻⁹.
+
+    Examples
+    --------
+    >>> [number_text(value) for value in (0.01, 0.25, 5000, 1e4, 1e6, 2e-9, 0)]
+    ['0.01', '0.25', '5,000', '10,000', '10⁶', '2×10⁻⁹', '0']
+    """
+    if value == 0 or 1e-3 <= abs(value) < 99_999.5:
+        text = f"{value:,.6f}".rstrip("0").rstrip(".")
+    else:
+        digits, _, power = f"{value:.3e}".partition("e")
+        mantissa = digits.rstrip("0").rstrip(".")
+        text = ("" if mantissa == "1" else f"{mantissa}×") + "10" + str(int(power)).translate(_SUPERSCRIPTS)
+        text = "-" + text[3:] if mantissa == "-1" else text
+    return text.replace("-", "−")

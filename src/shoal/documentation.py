@@ -14,11 +14,6 @@ _PAGE = re.compile(r"\bdocs/([\w/-]+)\.md\b")
 def address(page: str) -> str:
     """Return the address of a page of the site.
 
-    Parameters
-    ----------
-    page : str
-        Its path in the source of the site, without the ending.
-
     Examples
     --------
     >>> address("theory/tighter")
@@ -32,11 +27,6 @@ def linked(text: str) -> str:
 
     Sentences of the catalogue, and so those that certificates carry word for word, name pages by their files, which
     only the repository has. Whoever prints a sentence for people prints it through this.
-
-    Parameters
-    ----------
-    text : str
-        Such as a citation.
 
     Examples
     --------

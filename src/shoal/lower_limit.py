@@ -1,15 +1,17 @@
 """What no bound can beat: a type of its own, so that nobody takes it for a guarantee."""
 
 from dataclasses import dataclass
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.charts.epsilon_chart import MANY, EpsilonLine, ShownCurve, epsilon_chart
-from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, Numbers, each, non_negative, probability
 from shoal.digits import rounded_down
+from shoal.shown import ShownCurve
+
+if TYPE_CHECKING:
+    from shoal.charts import Chart
 
 __all__ = ["LowerBound", "LowerProfile"]
 
@@ -66,19 +68,11 @@ class LowerBound(ShownCurve):
     def _caption(self) -> str:
         return f"what no bound can beat: {self.description}"
 
-    def chart(self, *, delta: float = 1e-6, points: int = MANY) -> Chart:
+    def chart(self, *, delta: float = 1e-6, points: int = 41) -> "Chart":
         """Return ε against δ, below which no guarantee is true."""
-        title = f"What no bound can beat: {self.reports:,} shuffled reports"
-        line = EpsilonLine("best possible", "limit", self.epsilon)
-        return epsilon_chart(
-            title, [line], delta=delta, local_epsilon=self.local_epsilon, points=points, words=_at_least
-        )
+        return self._drawn(delta=delta, points=points)
 
     def __repr__(self) -> str:
         """Show the lower limit at δ = 1e-6."""
         limit = rounded_down(self.epsilon(1e-6))
         return f"LowerBound(ε ≥ {limit} at δ=1e-06, n={self.reports:,}, ε₀={self.local_epsilon:g})"
-
-
-def _at_least(epsilon: float) -> str:
-    return f"ε ≥ {rounded_down(epsilon)}"

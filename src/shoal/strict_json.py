@@ -72,17 +72,6 @@ def _not_finite(name: str) -> NoReturn:
 def read_fields(data: bytes, fields: Fields, source: str, *, optional: Fields = MappingProxyType({})) -> dict[str, Any]:
     """Return the fields of a header in JSON; it must have each of them once, of its type, and no other.
 
-    Parameters
-    ----------
-    data : bytes
-        The header.
-    fields : Fields
-        Their names and types.
-    source : str
-        The file, for errors.
-    optional : Fields
-        Names and types of fields that may be absent; an absent one is not in the result.
-
     Examples
     --------
     >>> read_fields(b'{"names": null, "record_bytes": 2}', {"record_bytes": int, "names": list | None}, "a.shoal")

@@ -12,19 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.amplification.amplify import amplify, proven_bounds
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import known, non_negative, probability, whole
 from shoal.errors import RangeError
 from shoal.processes import cores, shared
+from shoal.shown import Shown
 
 __all__ = ["Table", "sweep"]
 
 _WORTH_A_POOL = 2000
 _CHUNK = 128
-_MOST_LINES = 9
-_SIGNS = {"local_epsilon": "ε₀", "reports": "n", "delta": "δ", "epsilon": "ε"}
 
 
 @dataclass(frozen=True)
@@ -64,44 +60,6 @@ class Table(Shown):
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         return self.to_dict()
-
-    def chart(self) -> Chart:
-        """Return the last column against the one with the most values, a line for each choice of the others."""
-        *inputs, result = self.columns
-        values = self.to_dict()
-        along = max(inputs, key=lambda name: len(set(values[name])), default=result)
-        others = [name for name in inputs if name != along and len(set(values[name])) > 1]
-        lines: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
-        for row in self:
-            lines.setdefault(tuple(row[name] for name in others), []).append((row[along], row[result]))
-        shown = list(lines.items())[:_MOST_LINES]
-        fixed = [
-            f"{_SIGNS.get(name, name)} = {_short(values[name][0])}" for name in inputs if len(set(values[name])) == 1
-        ]
-        note = ", ".join(fixed) + (f"; {_MOST_LINES} of {len(lines):,} lines" if len(lines) > _MOST_LINES else "")
-        title = f"{_SIGNS.get(result, result)} against {_SIGNS.get(along, along)}"
-        scales = [_scale(values[name]) for name in (along, result)]
-        chart = Chart(
-            Axis(_SIGNS.get(along, along), scales[0]), Axis(_SIGNS.get(result, result), scales[1]), title,
-            f"{title}: {len(self):,} settings.", note=note,
-        )  # fmt: skip
-        for key, points in shown:
-            label = ", ".join(
-                f"{_SIGNS.get(name, name)} = {_short(value)}" for name, value in zip(others, key, strict=True)
-            )
-            points.sort()
-            chart.line([x for x, _ in points], [y for _, y in points], label, "series" if others else "guarantee")
-        return chart
-
-
-def _short(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
-
-
-def _scale(values: Sequence[float]) -> str:
-    """Return the scale on which these can be told apart: log, if they are of several magnitudes."""
-    positive = [value for value in values if value > 0]
-    return "log" if positive and max(positive) > 20 * min(positive) and min(values) > 0 else "linear"
 
 
 def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e-6, bound: str = "tightest") -> Table:

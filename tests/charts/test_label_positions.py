@@ -1,33 +1,8 @@
-"""Labels: none over another, all in their range, as near as can be, and not wider than they are taken for."""
+"""Labels: none over another, where they hide least, and not wider than they are taken for."""
 
-import itertools
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from shoal.charts.label_positions import Box, free_box, shortened, stacked, text_width
-
-
-@given(st.lists(st.floats(-50, 250), max_size=20))
-def test_stacked_labels_keep_apart_and_in_range(centers: list[float]) -> None:
-    result = stacked(centers, 10.0, 0.0, 200.0)
-    for one, two in itertools.combinations(result, 2):
-        assert abs(one - two) >= 10 - 1e-9
-    assert all(5 - 1e-9 <= center <= 195 + 1e-9 for center in result)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_stacked_is_the_nearest_in_squares(seed: int) -> None:
-    """No other arrangement of three on a fine grid is nearer."""
-    centers = np.random.default_rng(seed).uniform(0, 60, 3)
-    result = np.array(stacked(centers.tolist(), 10.0, 0.0, 60.0))
-    grid = np.arange(5.0, 55.01, 0.5)
-    first, second, third = np.meshgrid(grid, grid, grid, indexing="ij")
-    apart = (abs(first - second) >= 10) & (abs(first - third) >= 10) & (abs(second - third) >= 10)
-    costs = (first - centers[0]) ** 2 + (second - centers[1]) ** 2 + (third - centers[2]) ** 2
-    assert ((result - centers) ** 2).sum() <= costs[apart].min() + 1e-9
+from shoal.charts.label_positions import Box, free_box, shortened, text_width
 
 
 def test_a_free_box_is_in_the_area_and_hides_least() -> None:

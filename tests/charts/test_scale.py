@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.charts.scale import Axis, Scale, number_text
+from shoal.charts.scale import Axis, Scale
+from shoal.digits import number_text
 from shoal.errors import ParameterError
 
 

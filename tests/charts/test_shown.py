@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from datetime import date
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,8 @@ import shoal.sgd
 from shoal.auditing import Audit
 from shoal.calibration import Calibration, Spending, Stretch
 from shoal.catalogue import Theorem
-from shoal.charts import Chart
+from shoal.charts import Axis, Chart
 from shoal.charts.label_positions import Box
-from shoal.charts.shown import Shown
 from shoal.charts.svg_writer import laid_out
 from shoal.collect import Result, Tally, Task
 from shoal.composition.budget import Budget
@@ -35,6 +35,7 @@ from shoal.planning.hitters import Hitters
 from shoal.planning.hunt import Hunt
 from shoal.planning.plan import Choice
 from shoal.planning.simulation import Trials, run_trials
+from shoal.shown import Shown
 from shoal.sweeps import Table
 
 _HARM = "<script>alert(1)</script>"
@@ -210,10 +211,11 @@ def test_every_result_has_a_picture_with_numbers_and_free_labels(kind: type) -> 
     assert isinstance(chart, Chart)
     assert chart.title
     assert chart.description
-    texts = [text for text in laid_out(chart).texts if not text.turned]
+    layout = laid_out(chart)
+    texts = [text for text in layout.texts if not text.turned]
     assert any(re.search(r"\d", text.text) for text in texts)
     for index, one in enumerate(texts):
-        assert one.box.inside(Box(0, 0, chart.width, chart.pixels_high))
+        assert one.box.inside(Box(0, 0, chart.width, layout.height))
         assert not any(one.box.overlaps(two.box) for two in texts[index + 1 :])
     axes = result.plot()
     assert axes.get_title("left")
@@ -272,3 +274,24 @@ def test_results_at_the_edges_show_themselves() -> None:
     ):
         ET.fromstring(result._repr_html_())
         result.to_frame()
+
+
+def test_every_drawing_is_of_a_result() -> None:
+    from shoal.charts import drawings
+
+    for name in drawings._DRAWINGS:
+        module, _, kind = name.rpartition(".")
+        assert issubclass(getattr(import_module(module), kind), Shown)
+
+
+def test_a_result_of_another_package_has_a_drawing_of_its_own() -> None:
+    from shoal.charts.drawings import draws
+
+    class Answer(Shown):
+        def _columns(self) -> dict[str, list[float]]:
+            return {"x": [1.0]}
+
+    with pytest.raises(TypeError, match="Answer has no picture"):
+        Answer().chart()
+    draws(f"{__name__}.{Answer.__qualname__}")(lambda answer: Chart(Axis("x"), Axis("y"), "An answer"))
+    assert Answer().chart().title == "An answer"

@@ -35,21 +35,6 @@ from tests.cli.schemas import check
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_exact_world
 
-VERBS = (
-    *(
-        "keygen analyst",
-        "keygen shuffler",
-        "keygen helper",
-        "helper send",
-        "task new",
-        "task show",
-        "task verify",
-        "report",
-        "doctor",
-    ),
-    *("shuffler serve", "shuffler seal", "shuffler status", "shuffler purge"),
-    *("analyst pull", "analyst count", "analyst estimate"),
-)
 NEW = (
     "task new --question Which? --categories a,b,c,d --mechanism randomized-response --local-epsilon 2 "
     "--epsilon-limit 1 --analyst-key analyst.pub --shuffler-key shuffler.pub --minimum 1000 --fakes 0"
@@ -99,22 +84,6 @@ def front(world: World) -> Front:
 def server(world: World, front: Front) -> Iterator[SmallServer]:
     with small_server(front, world.shuffler) as running:
         yield running
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, f"{verb} --help")
-    assert status == 0
-    assert f"Usage: shoal {verb}" in out
-    assert re.search(rf"Example:\s+(echo Firefox \| )?shoal\s+{verb.split(maxsplit=1)[0]}", out)
-    assert "--json" in out
-
-
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if not verb.startswith(("keygen", "collect", "doctor"))])
-def test_what_is_missing_is_named(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = refused(capsys, verb)
-    assert re.fullmatch(rf"shoal: shoal {verb} needs (--\S+ with a value|[A-Z]+)\. Try: shoal {verb} --help\n", told)
 
 
 def test_private_keys_are_private(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -575,22 +544,6 @@ def test_the_analyst_publishes_what_the_task_allows(
     assert "central guarantee" in out
     told = refused(capsys, f"analyst pull {options} --shuffler http://127.0.0.1:1 --certificate a --certificate-key b")
     assert "certificates are for https" in told
-
-
-def test_an_estimate_outside_its_interval_says_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three people and four categories: one that nobody reported has a negative estimate."""
-    mechanism = shoal.RandomizedResponse(categories=4, local_epsilon=2)
-    world = make_exact_world(folder / "world", mechanism=mechanism, names=Names.labelled(list("abcd")))
-    batches = folder / "work" / "batches"
-    batches.mkdir(parents=True)
-    (batches / "1.manifest").write_bytes(world.release(batches / "1.batch", world.sealed([0, 1, 1])))
-    options = f"--task {world.task_path} --folder work"
-    facts_of(capsys, f"analyst count {options} --key {world.analyst['private_key']}")
-    found = facts_of(capsys, f"analyst estimate {options}")
-    assert min(found["frequency"]) < 0 == min(found["lower"])
-    assert found["outside_interval"] > 0
-    out = " ".join(run(capsys, f"analyst estimate {options}")[1].split())
-    assert f"note {found['note']}" in out
 
 
 @pytest.mark.slow

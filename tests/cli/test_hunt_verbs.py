@@ -76,10 +76,3 @@ def test_the_first_list_is_signed_charged_and_handed_over(folder: Path, capsys: 
         assert "not the private key that the task names for its lists" in refused(capsys, wrong)
         assert facts_of(capsys, f"report go --task task.json {address}")["round"] == 1
         assert len(posts[2].body) == 5 * 64
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", ["keygen lists", "task hunt", "analyst next"])
-def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, f"{verb} --help")
-    assert status == 0 and f"Usage: shoal {verb}" in out and "Example:" in out

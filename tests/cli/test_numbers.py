@@ -136,24 +136,6 @@ def test_a_round_may_last_an_hour_and_a_half(capsys: pytest.CaptureFixture[str])
     assert seconds_in("86,400", "round") == seconds_in("24h", "round") == seconds_in("1d", "round") == 86400
 
 
-def test_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "rounds.csv"
-    for text, told in {
-        'reports,local_epsilon\n10000,"0,5"\n': "line 2: local_epsilon must be a number such as 0.5, 1e-6 or 10_000, "
-        "got '0,5'; a comma is not a decimal point: write 0.5",
-        "reports,local_epsilon\n10000,1\n10000,0,5\n": "line 3: more values than columns, the last of them '5'",
-        'reports,local_epsilon\n"10,00",1\n': "write 10.00",
-        'reports,local_epsilon,rounds\n10000,1,"1,5"\n': "rounds must be a number such as 10000",
-        'reports,local_epsilon,local_delta\n10000,1,"1,0e-9"\n': "write 1.0e-9",
-    }.items():
-        path.write_text(text)
-        assert told in refused(capsys, f"compose --table {path}")
-    path.write_text('reports,local_epsilon\n"10,000",0.5\n')
-    assert main(["compose", "--table", str(path), "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["epsilon"] == shoal.amplify(local_epsilon=0.5, reports=10_000).epsilon(1e-6)
-
-
 def test_a_schema_and_a_plan_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     schema = {"mechanism": "randomized-response", "version": 1, "categories": 10, "local_epsilon": "0,5"}

@@ -279,6 +279,16 @@ def test_the_client_and_the_analyst_load_no_server() -> None:
 
 
 @pytest.mark.slow
+def test_the_shuffler_loads_no_charts_and_no_planner() -> None:
+    script = "import sys, shoal.collect.server, shoal.collect.shuffler; print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    loaded = set(result.stdout.split())
+    assert "shoal.collect.shuffler" in loaded
+    assert not [name for name in loaded if name.startswith("shoal.charts")]
+    assert not loaded & {"shoal.planning.plan", "shoal.planning.fit", "shoal.planning.simulation"}
+
+
+@pytest.mark.slow
 def test_importing_shoal_loads_no_collection() -> None:
     script = "import sys, shoal; print([name for name in sys.modules if name.startswith('shoal.collect')])"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)

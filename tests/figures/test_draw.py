@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,106 +17,20 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import shoal
 from figures import FIGURES, draw
 from figures.composed_rounds import through_renyi
 from figures.figure import Axis, Curve, CurveFigure, Dot
+from figures.histogram import histogram
 from figures.palette import BLACK, Ink
 from shoal.charts.svg_writer import laid_out
 from shoal.errors import MissingExtraError, ParameterError
 
-CENTRAL = [
-    "BKMTT'20 (comparison only)",
-    "BBGN'19",
-    "Clones, theoretical",
-    "CSUZZ'19, 2RR",
-    "Clones",
-    "Strong clones",
-    "2RR, exact",
-    "best possible",
-]
-ROUNDS = [
-    "GDDSK'21",
-    "Clones, via approximate DP",
-    "Clones, via approximate DP, optimal",
-    "Clones, loss distribution",
-    "Clones, via RDP",
-    "Strong clones, loss distribution",
-]
-HEADERS = {
-    "central-small": ["reports", *CENTRAL],
-    "central-large": ["reports", *CENTRAL],
-    "central-local": ["local epsilon", *CENTRAL[:3], "Strong clones, sharp form", *CENTRAL[3:]],
-    "renyi": ["order", "GDDSK'21", "Clones", "Strong clones", "2RR, lower bound"],
-    "rounds-small": ["rounds", *ROUNDS],
-    "rounds-large": ["rounds", *ROUNDS],
-    "rounds-local": ["local epsilon", *ROUNDS],
-    "tail": [
-        "log(1/delta)",
-        *(f"{bound}, ε₀ = {local}" for local in (3, 4, 5) for bound in ("2RR, exact", "Clones", "Strong clones")),
-    ],
-    "table-one": ["bound", "exponent in n", "exponent in eps0", "the paper's claim"],
-    "amplification": [
-        "reports",
-        *(f"local ε₀ = {local}" for local in (8, 4, 2, 1)),
-        *(f"at least, ε₀ = {local}" for local in (8, 1)),
-    ],
-    "histogram": [
-        "epsilon",
-        *(
-            f"k = {k}, n = {n}: {number}"
-            for k, n in (("1,024", "10,000"), ("16", "10,000"), ("1,024", "1,000,000"), ("16", "1,000,000"))
-            for number in (
-                "randomized response, measured",
-                "randomized response, closed form",
-                "recursive Hadamard response, measured",
-                "recursive Hadamard response, closed form",
-                "trusted curator",
-            )
-        ),
-    ],
-    "permutation": [
-        "noise multiplier",
-        "any order, proven",
-        "permutation, proven",
-        "permutation, at least",
-        "Poisson, proven",
-        "allocation, proven",
-        "Poisson, not valid if shuffled",
-    ],
-    "methods": [
-        "rounds",
-        "ε of a round, times T",
-        "advanced, closed form",
-        "advanced, optimal",
-        "Rényi",
-        "loss distribution",
-    ],
-    "randomizers": [
-        "local epsilon",
-        "any randomizer",
-        "RAPPOR",
-        "randomized response, k = 10",
-        "subset selection",
-        "Hadamard response",
-        "unary encoding",
-        "randomized response, k = 100",
-    ],
-    "messages": [
-        column
-        for against in ("epsilon", "categories")
-        for column in (
-            against,
-            *(
-                f"{label}, against {against}"
-                for label in ("local model", "one message", "covers", "dummies", "trusted curator")
-            ),
-        )
-    ],
-}
-
 Table = list[dict[str, str]]
+HISTOGRAM = histogram()
+NUMBERS = 5
 
 
 @pytest.fixture(scope="module")
@@ -141,15 +56,16 @@ def ordered(rows: Table, *columns: str) -> bool:
 
 
 def test_names() -> None:
-    assert list(FIGURES) == list(HEADERS)
+    """Those of the paper come first, in its order."""
+    assert list(FIGURES)[:3] == ["central-small", "central-large", "central-local"]
     assert all(figure.title and figure.caption for figure in FIGURES.values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HEADERS)
+@pytest.mark.parametrize("name", FIGURES)
 def test_files(folder: Path, name: str) -> None:
     header, rows = table(folder, name)
-    assert header == HEADERS[name]
+    assert header == list(FIGURES[name].header) and len(set(header)) == len(header) > 1
     assert len(rows) == (12 if name == "table-one" else 2)
     picture = (folder / f"{name}.png").read_bytes()
     assert picture.startswith(b"\x89PNG\r\n\x1a\n") and picture.endswith(b"IEND\xaeB`\x82")
@@ -159,7 +75,7 @@ def test_files(folder: Path, name: str) -> None:
 @pytest.mark.slow
 def test_nothing_else_is_left(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
-        f"{name}.{end}" for name in HEADERS for end in ("png", "svg", "csv")
+        f"{name}.{end}" for name in FIGURES for end in ("png", "svg", "csv")
     }
 
 
@@ -250,8 +166,7 @@ def test_samplers_are_in_order(folder: Path) -> None:
         assert printed == pytest.approx(proven, rel=2e-3)
 
 
-def test_labels_at_the_ends_of_lines_do_not_overlap() -> None:
-    """Where lines end together their labels are stacked, in the order of the lines, and dots carry their values."""
+def test_dots_carry_their_values() -> None:
     ends = {"upper": 2.0, "a": 1.0002, "b": 1.0001, "c": 1.0, "gone": math.nan}
     drawn = CurveFigure(
         name="ends",
@@ -267,10 +182,9 @@ def test_labels_at_the_ends_of_lines_do_not_overlap() -> None:
             Dot("a", 2.0, "at most {}"),
         ),
     ).chart([[1.0, *(value * 3 for value in ends.values())], [2.0, *ends.values()]])
-    texts = {text.text: text.box for text in laid_out(drawn).texts if text.role in ("line", "mark")}
-    assert set(texts) == {"is 6", "upper", "a", "b", "c", "at least 1", "at most 1.01"}
-    assert texts["upper"].top < texts["a"].top < texts["b"].top < texts["c"].top
-    assert texts["a"].bottom <= texts["b"].top + 1e-6 and texts["b"].bottom <= texts["c"].top + 1e-6
+    texts = laid_out(drawn).texts
+    assert {text.text for text in texts if text.role == "mark"} == {"is 6", "at least 1", "at most 1.01"}
+    assert [text.text for text in texts if text.role == "key"] == list(ends)
     with pytest.raises(ParameterError, match="a colour of a figure is one of"):
         _ = Ink("#123456").stroke
 
@@ -395,3 +309,44 @@ def test_ladder_is_close_to_the_best_order(local_epsilon: float, rounds: int) ->
     best = curve.repeated(rounds, method="renyi").epsilon(1e-6)
     (ladder,) = through_renyi(curve, np.array([float(rounds)]))
     assert best * (1 - 1e-6) <= ladder <= best * 1.006
+
+
+def _histogram(folder: Path) -> NDArray[np.float64]:
+    _, rows = table(folder, "histogram")
+    return np.array([list(row.values()) for row in rows], dtype=np.float64)
+
+
+@pytest.mark.slow
+def test_marks_of_the_histogram_lie_on_its_lines(folder: Path) -> None:
+    numbers = _histogram(folder)
+    for part, setting in enumerate(HISTOGRAM.settings):
+        errors = numbers[:, 1 + NUMBERS * part :][:, :NUMBERS]
+        # Of k equal squares the sum has a relative deviation of √(2/k) at most, were they normal; its root has half.
+        deviation = 0.5 * math.sqrt(2 / min(setting.categories, 100) / setting.trials)
+        assert errors[:, 0] == pytest.approx(errors[:, 1], rel=6 * deviation)
+        assert errors[:, 2] == pytest.approx(errors[:, 3], rel=6 * deviation)
+
+
+@pytest.mark.slow
+def test_within_a_constant_of_the_curator(folder: Path) -> None:
+    numbers = _histogram(folder)
+    for part, setting in enumerate(HISTOGRAM.settings):
+        response, _, hadamard, _, curator = numbers[:, 1 + NUMBERS * part :].T[:NUMBERS]
+        goal = np.sqrt(curator**2 + 1 / setting.reports)
+        assert np.all(response < 2.2 * goal) and np.all(hadamard < 5.5 * goal)
+        assert np.all(response > curator) and np.all(response < 3.5 * curator)
+
+
+@pytest.mark.slow
+def test_points_do_not_change_each_other() -> None:
+    figure = replace(HISTOGRAM, settings=HISTOGRAM.settings[:2])
+    few, many = figure.pieces(2), figure.pieces(3)
+    (first,) = (piece for piece in many if piece.part == 1 and piece.positions[0] == few[2].positions[0])
+    assert np.array_equal(figure.solve(few[2]), figure.solve(first))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("categories", "reports", "epsilon"), [(16, 1_000_000, 0.003), (1024, 1_000_000, 0.03)])
+def test_plan_puts_randomized_response_first(categories: int, reports: int, epsilon: float) -> None:
+    plan = shoal.plan(categories=categories, reports=reports, epsilon=epsilon, delta=1e-6)
+    assert isinstance(plan.mechanism, shoal.RandomizedResponse)

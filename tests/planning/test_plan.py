@@ -15,7 +15,7 @@ from shoal.errors import FormatError, ParameterError
 from shoal.mechanisms import kinds, mechanism_of
 from shoal.mechanisms.dummies import decay_of
 from shoal.pairs.discrete_laplace import DummyPair
-from shoal.planning.error_chart import central_error, local_error
+from shoal.planning.error_curves import central_error, local_error
 from shoal.planning.fit import _least_limit
 from shoal.planning.plan import PlannedRounds
 from tests.exhaustive import representative

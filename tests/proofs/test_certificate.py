@@ -249,6 +249,8 @@ def test_the_room_needs_no_evaluator() -> None:
         "strict_json",
         "digits",
         "lazy_names",
+        "shown",  # how it looks in a notebook
+        "documentation",
     }
 
 

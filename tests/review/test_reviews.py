@@ -17,13 +17,14 @@ from shoal.errors import FormatError, ParameterError, UnreachableError
 from shoal.review import Review
 from shoal.review.notice import notice
 from shoal.review.parts import percent
-from shoal.review.registry_entry import registry_entry, registry_text, wrong_fields
+from shoal.review.registry_entry import registry_entry, registry_text
 from shoal.review.review_document import rendered
 from shoal.review.round_review import RoundReview
 from shoal.review.sources import ledger_review, of_parameters, of_plan, training_review
 from shoal.review.statement import Table
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run
+from tests.review.registry_schema import wrong_fields
 
 pytestmark = pytest.mark.slow
 

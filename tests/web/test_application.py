@@ -314,8 +314,3 @@ def test_a_port_that_is_taken_is_refused(page: Page, capsys: pytest.CaptureFixtu
     status, _, error = run(capsys, f"web --no-open --port {page.port}")
     assert status == 2
     assert "cannot listen on port" in error and "0 for a free one" in error
-
-
-def test_the_files_of_the_page_can_be_written_into_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, f"web --static {tmp_path / 'site'}")[0] == 0
-    assert (tmp_path / "site" / "index.html").is_file()

@@ -16,8 +16,6 @@ from shoal.assumptions import CHOSEN, Topic
 from shoal.calibration.largest import fewest_reports, largest_local_epsilon, most_rounds, varied
 from shoal.calibration.spending import Spending, Stretch
 from shoal.calibration.target import Target, anybody, target_of, telling
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import MOST_REPORTS, Number, known, positive, whole
 from shoal.composition.budget import FILTER
 from shoal.composition.compose import compose
@@ -29,6 +27,7 @@ from shoal.documentation import linked
 from shoal.errors import NoPairError, ParameterError, UnreachableError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.randomizer import Randomizer, check_randomizer, with_local_epsilon
+from shoal.shown import Shown
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -138,14 +137,6 @@ class Calibration(Shown):
         facts = {"ε₀": input_down(self.local_epsilon), "n": f"{self.reports:,}", "rounds": f"{self.rounds:,}"}
         facts |= {f"ε at δ = {self.delta:g}": rounded_up(self.epsilon), "bound": self.curve.bound}
         return {name: [text] for name, text in facts.items()}
-
-    def chart(self) -> Chart:
-        """Return ε against δ with the target, or, of several rounds, ε against their number."""
-        if self.rounds > 1 or self.target.before:
-            return self.spending.chart()
-        chart = self.curve.chart(delta=self.delta)
-        chart.level(self.target.epsilon, f"target ε = {self.target.epsilon:g}", "budget")
-        return chart
 
     def __repr__(self) -> str:
         """Show the setting and the guarantee."""

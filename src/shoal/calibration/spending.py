@@ -11,9 +11,6 @@ from typing import Any
 
 from shoal.calibration.largest import most_rounds
 from shoal.calibration.target import Target, anybody, telling
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import known
 from shoal.composition.budget import Budget
 from shoal.composition.composition_method import MOST_TIMES
@@ -24,6 +21,7 @@ from shoal.errors import ParameterError
 from shoal.pairs.randomizer import registration_of
 from shoal.progress import progress
 from shoal.searches import bisect_count
+from shoal.shown import Shown
 
 __all__ = ["EVERY", "Spending", "Stretch"]
 
@@ -211,35 +209,6 @@ class Spending(Shown):
 
     def _caption(self) -> str:
         return self.sentence or self._kinds
-
-    def chart(self) -> Chart:
-        """Return ε against the number of rounds, with the budget and the day on which it is spent."""
-        heights = self._heights()
-        most = max(heights)
-        reached = heights[self.total]
-        rounds = f"{self.total:,} round{'' if self.total == 1 else 's'}"
-        said = f"{rounds}: ε = {rounded_up(reached, 3)}"
-        chart = Chart(
-            Axis("number of rounds", low=0, high=1.02 * most),
-            Axis("central ε of all rounds together", low=0),
-            f"What {rounds} cost",
-            f"ε against the number of rounds; {said}. {self.sentence or ''}",
-            note=self._kinds,
-        )
-        done = {0: 0.0} | {count: height for count, height in heights.items() if count <= self.total}
-        later = {count: height for count, height in heights.items() if count >= self.total}
-        chart.line(done, done.values(), kind="guarantee")
-        if len(later) > 1:
-            chart.line(later, later.values(), "if continued at the same rate", "planned")
-        chart.mark(self.total, reached, f"ε = {rounded_up(reached, 3)}")
-        if self.budget is not None:
-            chart.level(self.budget.epsilon, f"budget ε = {exactly(self.budget.epsilon)}", "budget")
-            if self.affordable and self.affordable <= most:
-                day = self.day(self.affordable)
-                after = f"spent after {self.affordable:,} round{'' if self.affordable == 1 else 's'}"
-                words = after + (f", {day.day} {day:%B %Y}" if day else "")
-                chart.level(self.affordable, words, "budget", upright=True)
-        return chart
 
     @property
     def _kinds(self) -> str:

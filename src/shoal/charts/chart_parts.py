@@ -9,7 +9,7 @@ from shoal.charts.colours import Stroke
 from shoal.charts.label_positions import Box, Point
 from shoal.errors import ParameterError
 
-__all__ = ["Band", "Bars", "Dots", "Level", "Line", "Mark", "clipped", "floats", "printable", "samples"]
+__all__ = ["Band", "Bars", "Dots", "Level", "Line", "Mark", "clipped", "floats", "samples"]
 
 
 class Line(NamedTuple):
@@ -66,23 +66,6 @@ class Level(NamedTuple):
     label: str
     stroke: Stroke
     upright: bool = False
-
-
-def printable(text: object) -> str:
-    """Return a line of text without control characters, halves of letters, and marks that turn its direction.
-
-    Examples
-    --------
-    >>> printable("a" + chr(0) + "b" + chr(0xD800)), printable("one" + chr(9) + "two")
-    ('a�b�', 'one two')
-    """
-    words = str(text).replace("\t", " ").replace("\n", " ").replace("\r", " ")
-    return "".join("\ufffd" if _refused(ord(letter)) else letter for letter in words)
-
-
-def _refused(code: int) -> bool:
-    unreadable = code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF)
-    return unreadable or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
 
 
 def floats(values: Iterable[float], size: int | None = None, **names: object) -> tuple[float, ...]:

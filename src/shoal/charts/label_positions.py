@@ -5,20 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = [
-    "Box",
-    "Point",
-    "along",
-    "anywhere",
-    "around",
-    "beside",
-    "dense",
-    "free_box",
-    "shortened",
-    "stacked",
-    "text_width",
-    "upright",
-]
+__all__ = ["Box", "Point", "around", "free_box", "shortened", "text_width"]
 
 _NARROW = frozenset("ijltfrI|!.,:;'`()[]{}/\\ -·’‘")
 _WIDE = frozenset("mwMW@%&—…")
@@ -71,8 +58,6 @@ Point = tuple[float, float]
 Size = tuple[float, float]
 """Width and height."""
 _ROUNDING = 1e-6
-_CROWD, _ONE_POINT = 5, 2.0
-"""So many lines that end within so many pixels: what leads from labels to their ends does not tell which is which."""
 
 
 class Box(NamedTuple):
@@ -126,37 +111,10 @@ def free_box(candidates: Iterable[Box], taken: Sequence[Box], area: Box, drawn: 
     return best
 
 
-def stacked(centers: Sequence[float], height: float, low: float, high: float) -> list[float]:
-    """Return centers of labels of this height, none over another and all in the range, as near as can be in squares.
-
-    There has to be room for them. It is the isotonic regression of what they would be without heights, by pooling
-    neighbours that are in the wrong order.
-
-    Examples
-    --------
-    >>> stacked([50.0, 52.0, 10.0], 10, 0, 100)
-    [46.0, 56.0, 10.0]
-    """
-    order = sorted(range(len(centers)), key=lambda index: (centers[index], index))
-    blocks: list[tuple[float, int]] = []
-    for rank, index in enumerate(order):
-        mean, size = centers[index] - rank * height, 1
-        while blocks and blocks[-1][0] >= mean:
-            other, others = blocks.pop()
-            mean, size = (mean * size + other * others) / (size + others), size + others
-        blocks.append((mean, size))
-    least, greatest = low + height / 2, high - height * (len(centers) - 0.5)
-    tops = [min(max(mean, least), greatest) for mean, size in blocks for _ in range(size)]
-    result = [0.0] * len(centers)
-    for rank, index in enumerate(order):
-        result[index] = tops[rank] + rank * height
-    return result
-
-
 def around(x: float, y: float, size: Size, area: Box) -> Iterator[Box]:
     """Yield boxes around a point, in an area, the nearest first, and above rather than below."""
     width, height = size
-    for gap in (9.0, 18.0, 32.0, 50.0, 75.0):
+    for gap in (9.0, 18.0):
         for left, top in (
             (x + gap, y - gap - height / 2),
             (x - gap - width, y - gap - height / 2),
@@ -168,54 +126,3 @@ def around(x: float, y: float, size: Size, area: Box) -> Iterator[Box]:
             (x - gap - width, y - height / 2),
         ):
             yield Box(left, top, left + width, top + height).moved_into(area)
-
-
-def anywhere(size: Size, area: Box) -> Iterator[Box]:
-    """Yield boxes all over an area, from the top."""
-    width, height = size
-    for row in range(int((area.bottom - area.top) // height)):
-        for column in range(8):
-            left = area.left + 4 + column / 7 * (area.right - area.left - width - 8)
-            yield Box(left, area.top + row * height, left + width, area.top + (row + 1) * height)
-
-
-def along(at: float, size: Size, area: Box) -> Iterator[Box]:
-    """Yield boxes above and below a level, from the right to the left."""
-    width, height = size
-    for top in (at - height - 1, at + 2):
-        for column in range(9):
-            left = area.right - width - 4 - column / 8 * (area.right - area.left - width - 8)
-            yield Box(left, top, left + width, top + height)
-
-
-def upright(at: float, size: Size, area: Box) -> Iterator[Box]:
-    """Yield boxes at the right and the left of an upright line, from the bottom to the top."""
-    width, height = size
-    for row in range(int((area.bottom - area.top - 8) // height)):
-        for left in (at + 5, at - 5 - width):
-            bottom = area.bottom - 5 - row * height
-            yield Box(left, bottom - height, left + width, bottom)
-
-
-def beside(at: float, size: Size, area: Box, top: float) -> Iterator[Box]:
-    """Yield boxes in a row, at the right and the left of an upright line, and at the ends of the area."""
-    width, height = size
-    for left in (at + 4, at - 4 - width, area.left + 2, area.right - width - 2):
-        yield Box(left, top, left + width, top + height)
-
-
-def dense(heights: Iterable[float]) -> bool:
-    """Tell whether so many lines end at one point that nothing which leads there tells them apart.
-
-    Parameters
-    ----------
-    heights : iterable of float
-        Where they end, in pixels.
-
-    Examples
-    --------
-    >>> dense([10, 10.5, 11, 11.5, 12]), dense([10, 20, 30, 40, 50])
-    (True, False)
-    """
-    ordered = sorted(heights)
-    return any(high - low <= _ONE_POINT for low, high in zip(ordered, ordered[_CROWD - 1 :], strict=False))

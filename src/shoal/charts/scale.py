@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from shoal.digits import number_text
 from shoal.errors import ParameterError
 
-__all__ = ["Axis", "Scale", "number_text"]
+__all__ = ["Axis", "Scale"]
 
 _HUGE, _TINY = 1e300, 1e-300
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -156,21 +156,3 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
         if low * (1 - 1e-9) <= factor * 10.0**power <= high * (1 + 1e-9)
     ]
     return finer if 2 <= len(finer) <= most + 2 else _ticks(low, high, most)
-
-
-def number_text(value: float) -> str:
-    """Return a number for a tick: 0.01, 5,000, 10⁶, 2×10⁻⁹.
-
-    Examples
-    --------
-    >>> [number_text(value) for value in (0.01, 0.25, 5000, 1e4, 1e6, 2e-9, 0)]
-    ['0.01', '0.25', '5,000', '10,000', '10⁶', '2×10⁻⁹', '0']
-    """
-    if value == 0 or 1e-3 <= abs(value) < 99_999.5:
-        text = f"{value:,.6f}".rstrip("0").rstrip(".")
-    else:
-        digits, _, power = f"{value:.3e}".partition("e")
-        mantissa = digits.rstrip("0").rstrip(".")
-        text = ("" if mantissa == "1" else f"{mantissa}×") + "10" + str(int(power)).translate(_SUPERSCRIPTS)
-        text = "-" + text[3:] if mantissa == "-1" else text
-    return text.replace("-", "−")

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.charts.chart_parts import Band, Bars, Dots, Level, Line, Mark, floats, printable
+from shoal.charts.chart_parts import Band, Bars, Dots, Level, Line, Mark, floats
 from shoal.charts.colours import HUES, KINDS, Stroke
 from shoal.charts.scale import Axis, Scale
 from shoal.errors import ParameterError
+from shoal.shown import printable
 
 __all__ = ["Chart"]
 

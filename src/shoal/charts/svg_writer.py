@@ -7,23 +7,11 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from shoal.charts.chart_parts import Bars, Line, clipped, printable, samples
+from shoal.charts.chart_parts import Bars, Line, clipped, samples
 from shoal.charts.colours import STYLE, Stroke, colour
-from shoal.charts.label_positions import (
-    Box,
-    Point,
-    along,
-    anywhere,
-    around,
-    beside,
-    dense,
-    free_box,
-    shortened,
-    stacked,
-    text_width,
-    upright,
-)
+from shoal.charts.label_positions import Box, Point, around, free_box, shortened, text_width
 from shoal.charts.scale import Scale
+from shoal.shown import printable
 
 if TYPE_CHECKING:
     from shoal.charts.svg_chart import Chart
@@ -38,6 +26,8 @@ _EDGE, _BELOW = 8.0, 8.0
 _TURNED = math.radians(60)
 _LONGEST_NAME = 110.0
 _SWATCH = 26.0
+_LEAST_AREA = 0.4
+"""The part of the height that is left to the plot area; the key of many lines makes the picture higher."""
 
 
 class Text(NamedTuple):
@@ -75,6 +65,7 @@ class KeyEntry(NamedTuple):
 class Layout:
     """The picture in pixels."""
 
+    height: float
     area: Box
     x: Scale
     y: Scale
@@ -82,7 +73,6 @@ class Layout:
     y_ticks: list[tuple[float, str]]
     texts: list[Text] = field(default_factory=list)
     keys: list[KeyEntry] = field(default_factory=list)
-    leaders: list[tuple[Point, Point, str]] = field(default_factory=list)
 
     def points(self, line: Line) -> list[Point]:
         """Return the points of a line."""
@@ -93,84 +83,36 @@ class Layout:
         return clipped(self.points(line), self.area)
 
 
-class _Key(NamedTuple):
-    label: str
-    stroke: Stroke
-    shape: str
-
-
 def laid_out(chart: "Chart") -> Layout:
-    """Return where everything goes.
-
-    Labels for which there is no room go to a key above the chart, which makes the area smaller: then all is laid out
-    again. Keys only grow, so that this ends.
-    """
-    keys = _always_in_key(chart)
-    while True:
-        layout, homeless = _attempt(chart, keys)
-        new = [entry for entry in homeless if entry not in keys]
-        if not new:
-            return layout
-        keys += new
-
-
-def _always_in_key(chart: "Chart") -> list[_Key]:
-    keys = [_Key(band.label, band.stroke, "band") for band in chart.bands if band.label]
-    for bars in chart.columns:
-        if bars.label:
-            keys.append(_Key(bars.label, bars.strokes[0], "bar"))
-        if bars.interval and (bars.lower or bars.upper):
-            keys.append(_Key(bars.interval, bars.strokes[0], "interval"))
-    return keys + [_Key(dots.label, dots.stroke, "dots") for dots in chart.dotted if dots.label]
-
-
-def _attempt(chart: "Chart", keys: list[_Key]) -> tuple[Layout, list[_Key]]:
+    """Return where everything goes; the picture is as much higher as a long key needs."""
     texts: list[Text] = []
-    swatches: list[KeyEntry] = []
-    top = _EDGE
-    for words in _wrapped(chart.title, TITLE * 1.06, chart.width - 2 * _EDGE):
-        texts.append(Text(_EDGE, top + TITLE * _LEADING / 2, words, TITLE, bold=True, role="title"))
-        top += TITLE * _LEADING
-    height = _below(chart) + 6 + TICK * _LEADING / 2
-    for words in _caption(chart):
-        texts.append(Text(_EDGE, height, words, TICK, colour="soft", role="caption"))
-        height += TICK * _LEADING
-    for words in _wrapped(chart.note, TICK, chart.width - 2 * _EDGE):
-        texts.append(Text(_EDGE, top + TICK * _LEADING / 2, words, TICK, colour="soft", role="note"))
-        top += TICK * _LEADING
-    top = _key_rows(chart, keys, top + 2, texts, swatches)
+    keys: list[KeyEntry] = []
+    caption = _wrapped(chart.caption, TICK, chart.width - 2 * _EDGE, most=8)
+    top = _heading(chart, texts)
+    top = _key(chart, top + 2, texts, keys)
     if chart.y.label:
         words = shortened(chart.y.label, TICK, chart.width - 2 * _EDGE)
         texts.append(Text(_EDGE, top + TICK * _LEADING / 2, words, TICK, colour="soft", role="y-label"))
         top += TICK * _LEADING
     x, y = chart.scales()
-    area = _area(chart, top + 6, x, y, keys)
+    left = _EDGE + 6 + max((text_width(text, TICK) for text in _y_names(chart, y)), default=0.0)
+    right = _right(chart, left)
+    top += 6
+    below = _below(chart, right - left) + (6 + len(caption) * TICK * _LEADING if caption else 0.0)
+    height = max(chart.pixels_high, top + below + _LEAST_AREA * chart.pixels_high)
+    area = Box(left, top, right, height - below)
     x = x.between(area.left, area.right)
-    y = (
-        y.between(area.top + _ROW_OF_LEVELS * _level_rows(chart), area.bottom)
-        if chart.y.names
-        else y.between(area.bottom, area.top)
-    )
-    layout = Layout(area, x, y, _x_ticks(x), _y_ticks(y), texts, swatches)
+    y = y.between(area.top, area.bottom) if chart.y.names else y.between(area.bottom, area.top)
+    layout = Layout(height, area, x, y, _x_ticks(x), _y_ticks(y), texts, keys)
+    for row, words in enumerate(reversed(caption)):
+        at = height - _EDGE - (row + 0.5) * TICK * _LEADING
+        texts.append(Text(_EDGE, at, words, TICK, colour="soft", role="caption"))
     _tick_texts(chart, layout)
-    return layout, _labels(chart, layout, keys)
-
-
-_ROW_OF_LEVELS = 18.0
-
-
-def _level_rows(chart: "Chart") -> int:
-    return sum(bool(level.label) for level in chart.levels)
-
-
-def _caption(chart: "Chart") -> list[str]:
-    return _wrapped(chart.caption, TICK, chart.width - 2 * _EDGE, most=8)
-
-
-def _below(chart: "Chart") -> float:
-    """Return where the picture ends, and its caption begins."""
-    lines = len(_caption(chart))
-    return chart.pixels_high - _EDGE - (6 + lines * TICK * _LEADING if lines else 0.0)
+    if chart.x.label:
+        _x_label(chart, layout, area.bottom + _tick_room(chart, right - left))
+    _bar_texts(chart, layout)
+    _mark_texts(chart, layout)
+    return layout
 
 
 def _wrapped(text: str, size: float, room: float, *, most: int = 3) -> list[str]:
@@ -185,45 +127,75 @@ def _wrapped(text: str, size: float, room: float, *, most: int = 3) -> list[str]
     return [shortened(line, size, room) for line in kept]
 
 
-def _key_rows(chart: "Chart", keys: list[_Key], top: float, texts: list[Text], swatches: list[KeyEntry]) -> float:
+def _heading(chart: "Chart", texts: list[Text]) -> float:
+    """Write the title and the note, and return where they end."""
+    top = _EDGE
+    for words in _wrapped(chart.title, TITLE * 1.06, chart.width - 2 * _EDGE):
+        texts.append(Text(_EDGE, top + TITLE * _LEADING / 2, words, TITLE, bold=True, role="title"))
+        top += TITLE * _LEADING
+    for words in _wrapped(chart.note, TICK, chart.width - 2 * _EDGE):
+        texts.append(Text(_EDGE, top + TICK * _LEADING / 2, words, TICK, colour="soft", role="note"))
+        top += TICK * _LEADING
+    return top
+
+
+def _entries(chart: "Chart") -> Iterator[tuple[str, Stroke, str]]:
+    """Yield label, stroke and shape of everything that has a label."""
+    for line in chart.lines:
+        yield line.label, line.stroke, "line"
+    for band in chart.bands:
+        yield band.label, band.stroke, "band"
+    for bars in chart.columns:
+        yield bars.label, bars.strokes[0], "bar"
+        if bars.lower or bars.upper:
+            yield bars.interval, bars.strokes[0], "interval"
+    for dots in chart.dotted:
+        yield dots.label, dots.stroke, "dots"
+    for level in chart.levels:
+        yield level.label, level.stroke, "line"
+
+
+def _key(chart: "Chart", top: float, texts: list[Text], keys: list[KeyEntry]) -> float:
     """Write the key from left to right, in as many rows as it needs, and return where it ends."""
-    if not keys:
-        return top
-    left, row = _EDGE, LABEL * _LEADING
-    for entry in keys:
-        words = shortened(entry.label, LABEL, chart.width - 2 * _EDGE - _SWATCH)
+    left = _EDGE
+    row = LABEL * _LEADING
+    for label, stroke, shape in _entries(chart):
+        if not label:
+            continue
+        words = shortened(label, LABEL, chart.width - 2 * _EDGE - _SWATCH)
         wide = _SWATCH + text_width(words, LABEL)
         if left > _EDGE and left + wide > chart.width - _EDGE:
-            left, top = _EDGE, top + row
-        swatches.append(KeyEntry(left, top + row / 2, entry.stroke, entry.shape))
-        texts.append(Text(left + _SWATCH, top + row / 2, words, role="key", whole=entry.label))
+            left = _EDGE
+            top += row
+        keys.append(KeyEntry(left, top + row / 2, stroke, shape))
+        texts.append(Text(left + _SWATCH, top + row / 2, words, role="key", whole=label))
         left += wide + 16
-    return top + row + 2
+    return top + row + 2 if keys else top
 
 
-def _area(chart: "Chart", top: float, x: Scale, y: Scale, keys: list[_Key]) -> Box:
-    """Return the plot area: what ticks and the labels at the right leave."""
-    left = _EDGE + 6 + max((text_width(text, TICK) for text in _y_names(chart, y)), default=0.0)
-    bottom = _below(chart) - (LABEL * _LEADING if chart.x.label else 0.0)
+def _right(chart: "Chart", left: float) -> float:
+    """Return where the plot area ends: beside the texts of horizontal bars."""
     right = chart.width - _EDGE - 6
-    if chart.x.names:
-        names, turned = _turned(chart.x.names, (right - left) / len(chart.x.names))
-        longest = max((text_width(name, TICK) for name in names), default=0.0)
-        bottom -= _BELOW + (math.sin(_TURNED) * longest + TICK if turned else TICK * _LEADING)
-    else:
-        bottom -= _BELOW + TICK * _LEADING
+    if not chart.x.names:
         right -= 12  # for half of the last number
-    beside = [text_width(text, LABEL) for bars in chart.columns for text in bars.texts] if chart.y.names else []
-    beside += [
-        text_width(line.label, LABEL)
-        for line in chart.lines
-        if line.label and _Key(line.label, line.stroke, "line") not in keys
-    ]
-    room = max((width for width in beside if chart.y.names or width <= 0.4 * chart.width), default=0.0)
-    right = min(right, chart.width - _EDGE - 10 - room) if room else right
-    return Box(
-        left, min(top, bottom - 40), max(right, left + 60), max(bottom, top + 40) if bottom < top + 40 else bottom
-    )
+    widths = [text_width(text, LABEL) for bars in chart.columns for text in bars.texts] if chart.y.names else []
+    if widths:
+        right = min(right, chart.width - _EDGE - 10 - max(widths))
+    return max(right, left + 60)
+
+
+def _tick_room(chart: "Chart", width: float) -> float:
+    """Return the height of the ticks below an area of this width."""
+    if not chart.x.names:
+        return _BELOW + TICK * _LEADING
+    names, turned = _turned(chart.x.names, width / len(chart.x.names))
+    longest = max(text_width(name, TICK) for name in names)
+    return _BELOW + (math.sin(_TURNED) * longest + TICK if turned else TICK * _LEADING)
+
+
+def _below(chart: "Chart", width: float) -> float:
+    """Return the height of everything below an area of this width but the caption."""
+    return _tick_room(chart, width) + (LABEL * _LEADING if chart.x.label else 0.0) + _EDGE
 
 
 def _y_names(chart: "Chart", y: Scale) -> list[str]:
@@ -280,135 +252,41 @@ def _tick_texts(chart: "Chart", layout: Layout) -> None:
         if chart.y.names or height >= area.top + (0 if not chart.y.label else 2):
             colour, whole = ("ink", chart.y.names[index]) if chart.y.names else ("soft", "")
             texts.append(Text(area.left - 6, height, names[index], TICK, "end", colour, role="y-tick", whole=whole))
-    if chart.x.label:
-        middle = (area.left + area.right) / 2
-        words = shortened(chart.x.label, LABEL, chart.width - 2 * _EDGE)
-        reach = text_width(words, LABEL) / 2
-        middle = min(max(middle, _EDGE + reach), chart.width - _EDGE - reach)
-        height = _below(chart) - LABEL * _LEADING / 2
-        texts.append(Text(middle, height, words, LABEL, "middle", "soft", role="x-label"))
 
 
-def _labels(chart: "Chart", layout: Layout, keys: list[_Key]) -> list[_Key]:
-    """Write labels of bars, marks, levels and lines; return those for which there is no room."""
-    area = layout.area
-    taken: list[Box] = []
-    drawn = samples(part for line in chart.lines for part in layout.parts(line))
-    seen: list[tuple[float, float, str]] = []
-    for mark in chart.marks:
-        x, y = layout.x.at(mark.x), layout.y.at(mark.y)
-        if area.holds((x, y)):
-            seen.append((x, y, mark.text))
-            taken.append(Box(x - 6, y - 6, x + 6, y + 6))
-    taken += _bar_texts(chart, layout)
-    homeless = _end_labels(chart, layout, keys, taken, drawn)
-    in_the_way = drawn + samples(_across(chart, layout))
-    for x, y, text in seen:
-        if not text:
-            continue
-        box = free_box(around(x, y, _size(text), area), taken, area, in_the_way) or free_box(
-            anywhere(_size(text), area), taken, area, in_the_way
-        )
-        if box is not None:
-            taken.append(box)
-            _write(layout, box, text, "ink", "mark", bold=True)
-            near = (min(max(x, box.left), box.right), min(max(y, box.top), box.bottom))
-            if math.dist((x, y), near) > 22:
-                layout.leaders.append(((x, y), near, "soft"))
-        else:
-            homeless.append(_Key(text, Stroke("ink", 0), "mark"))
-    rows = 0
-    for level in chart.levels:
-        if not level.label or _Key(level.label, level.stroke, "line") in keys:
-            continue
-        at = (layout.x if level.upright else layout.y).at(level.value)
-        if math.isnan(at) or not (area.left <= at <= area.right if level.upright else area.top <= at <= area.bottom):
-            continue
-        if chart.y.names:
-            box = free_box(beside(at, _size(level.label), area, area.top + _ROW_OF_LEVELS * rows), taken, area)
-            rows += 1
-        else:
-            size = _size(level.label)
-            choices = upright(at, size, area) if level.upright else along(at, size, area)
-            box = free_box(choices, taken, area, drawn)
-        if box is None:
-            homeless.append(_Key(level.label, level.stroke, "line"))
-            continue
-        taken.append(box)
-        _write(layout, box, level.label, level.stroke.colour, "level")
-    return homeless
+def _x_label(chart: "Chart", layout: Layout, top: float) -> None:
+    words = shortened(chart.x.label, LABEL, chart.width - 2 * _EDGE)
+    reach = text_width(words, LABEL) / 2
+    middle = (layout.area.left + layout.area.right) / 2
+    middle = min(max(middle, _EDGE + reach), chart.width - _EDGE - reach)
+    layout.texts.append(Text(middle, top + LABEL * _LEADING / 2, words, LABEL, "middle", "soft", role="x-label"))
 
 
-def _across(chart: "Chart", layout: Layout) -> list[list[Point]]:
-    """Return the lines of levels from end to end."""
-    area, lines = layout.area, []
-    for level in chart.levels:
-        at = (layout.x if level.upright else layout.y).at(level.value)
-        if not math.isnan(at):
-            lines.append([(at, area.top), (at, area.bottom)] if level.upright else [(area.left, at), (area.right, at)])
-    return lines
-
-
-def _write(layout: Layout, box: Box, text: str, colour: str, role: str, *, bold: bool = False) -> None:
-    layout.texts.append(Text(box.left, (box.top + box.bottom) / 2, text, colour=colour, role=role, bold=bold))
-
-
-def _size(text: str) -> tuple[float, float]:
-    return text_width(text, LABEL) + 2, LABEL * _LEADING
-
-
-def _bar_texts(chart: "Chart", layout: Layout) -> list[Box]:
-    """Write the texts beside horizontal bars, and return their boxes."""
-    boxes: list[Box] = []
-    if not chart.y.names:
-        return boxes
-    band = (layout.y.end - layout.y.start) / len(chart.y.names)
+def _bar_texts(chart: "Chart", layout: Layout) -> None:
+    """Write the texts beside horizontal bars, where these are not too thin."""
+    if not chart.y.names or (layout.y.end - layout.y.start) / len(chart.y.names) < LABEL * _LEADING:
+        return
     for bars in chart.columns[:1]:
         for index, text in enumerate(bars.texts):
             ends = [layout.x.at(part[index]) for part in (bars.values, bars.upper) if part]
             right = max([end for end in ends if not math.isnan(end)], default=layout.area.left)
             right = min(max(right, layout.area.left), layout.area.right)
-            if band >= LABEL * _LEADING and text:
-                written = Text(right + 6, layout.y.at(index), text, colour=bars.strokes[index].colour, role="value")
-                layout.texts.append(written)
-                boxes.append(written.box)
-    return boxes
+            ink = bars.strokes[index].colour
+            layout.texts.append(Text(right + 6, layout.y.at(index), text, colour=ink, role="value"))
 
 
-def _end_labels(chart: "Chart", layout: Layout, keys: list[_Key], taken: list[Box], drawn: list[Point]) -> list[_Key]:
-    """Write labels at the ends of lines: stacked at the right of the area, or near an end that is far from there."""
-    area, height = layout.area, LABEL * _LEADING
-    right: list[tuple[Line, Point]] = []
-    homeless: list[_Key] = []
-    most = int((area.bottom - area.top) // height)
-    for line in chart.lines:
-        entry = _Key(line.label, line.stroke, "line")
-        if not line.label or entry in keys:
-            continue
-        parts = layout.parts(line)
-        if not parts:
-            continue  # nothing of it is seen
-        end = max((point for part in parts for point in part), key=lambda point: point[0])
-        if end[0] < area.right - 0.3 * (area.right - area.left):
-            box = free_box(around(*end, _size(line.label), area), taken, area, drawn)
-            if box is None:
-                homeless.append(entry)
-                continue
+def _mark_texts(chart: "Chart", layout: Layout) -> None:
+    """Write the number of each mark near it, where it hides least; only the mark, if it has no room near it."""
+    area = layout.area
+    points = [(layout.x.at(mark.x), layout.y.at(mark.y)) for mark in chart.marks]
+    taken = [Box(x - 6, y - 6, x + 6, y + 6) for x, y in points if area.holds((x, y))]
+    drawn = samples(part for line in chart.lines for part in layout.parts(line))
+    for mark, point in zip(chart.marks, points, strict=True):
+        size = text_width(mark.text, LABEL) + 2, LABEL * _LEADING
+        box = free_box(around(*point, size, area), taken, area, drawn) if area.holds(point) else None
+        if mark.text and box is not None:
             taken.append(box)
-            _write(layout, box, line.label, line.stroke.colour, "line")
-        elif len(right) == most or text_width(line.label, LABEL) > 0.4 * chart.width:
-            homeless.append(entry)
-        else:
-            right.append((line, end))
-    if dense([end[1] for _, end in right]):
-        return homeless + [_Key(line.label, line.stroke, "line") for line, _ in right]
-    if right:
-        centers = stacked([end[1] for _, end in right], height, area.top - height / 2, area.bottom + height / 2)
-        for (line, end), center in zip(right, centers, strict=True):
-            layout.texts.append(Text(area.right + 10, center, line.label, colour=line.stroke.colour, role="line"))
-            if abs(center - end[1]) > 4 or end[0] < area.right - 4:
-                layout.leaders.append(((end[0] + 2, end[1]), (area.right + 8, center), line.stroke.colour))
-    return homeless
+            layout.texts.append(Text(box.left, (box.top + box.bottom) / 2, mark.text, bold=True, role="mark"))
 
 
 _HALO = f' stroke="{colour("paper")}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
@@ -417,7 +295,7 @@ _HALO = f' stroke="{colour("paper")}" stroke-width="3" stroke-linejoin="round" p
 def written(chart: "Chart", *, style: bool) -> str:
     """Return the chart as SVG, with its style sheet or without."""
     layout = laid_out(chart)
-    size = f"{_n(chart.width)} {_n(chart.pixels_high)}"
+    size = f"{_n(chart.width)} {_n(layout.height)}"
     facts = {
         "left": _n(layout.area.left),
         "top": _n(layout.area.top),
@@ -428,15 +306,14 @@ def written(chart: "Chart", *, style: bool) -> str:
     }
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="shoal-chart" role="img" viewBox="0 0 {size}" '
-        f'width="{_n(chart.width)}" height="{_n(chart.pixels_high)}" font-family="system-ui, sans-serif" '
+        f'width="{_n(chart.width)}" height="{_n(layout.height)}" font-family="system-ui, sans-serif" '
         f"{_data(facts)}><title>{escape(printable(chart.title))}</title>"
     )
     body = [f"<desc>{escape(printable(chart.description))}</desc>" if chart.description else ""]
     body += [f"<style>{STYLE}</style>" if style else ""]
-    body.append(f'<rect width="{_n(chart.width)}" height="{_n(chart.pixels_high)}" fill="{colour("paper")}"/>')
+    body.append(f'<rect width="{_n(chart.width)}" height="{_n(layout.height)}" fill="{colour("paper")}"/>')
     body += [*_grid(layout), *_bands(chart, layout), *_bars(chart, layout), *_levels(chart, layout)]
     body += [*_lines(chart, layout), *_dots(chart, layout), *_marks(chart, layout)]
-    body += [_leader(*leader) for leader in layout.leaders]
     body += [part for entry in layout.keys for part in _swatch(entry)]
     body += [_text(text) for text in layout.texts]
     return head + "".join(body) + "</svg>"
@@ -608,10 +485,6 @@ def _marks(chart: "Chart", layout: Layout) -> Iterator[str]:
             )
 
 
-def _leader(start: Point, end: Point, ink: str) -> str:
-    return f'<path d="{_path([(start, end)])}" fill="none" stroke="{colour(ink)}" stroke-width="0.8" opacity="0.7"/>'
-
-
 def _swatch(entry: KeyEntry) -> Iterator[str]:
     x, y, ink = entry.x, entry.y, colour(entry.stroke.colour)
     if entry.shape in ("bar", "band"):
@@ -619,8 +492,6 @@ def _swatch(entry: KeyEntry) -> Iterator[str]:
         yield f'<rect x="{_n(x)}" y="{_n(y - 5)}" width="18" height="10" fill="{ink}" fill-opacity="{opacity}"/>'
     elif entry.shape == "interval":
         yield f'<path d="M{_n(x + 9)} {_n(y - 6)}v12m-3 0h6m-6 -12h6" fill="none" stroke="{ink}" stroke-width="1.6"/>'
-    elif entry.shape == "mark":
-        yield f'<circle cx="{_n(x + 9)}" cy="{_n(y)}" r="4.5" fill="{ink}"/>'
     elif entry.shape == "dots":
         yield f'<path d="M{_n(x + 2)} {_n(y)}h14" fill="none" stroke="{ink}" stroke-width="2.6"/>'
     else:
@@ -630,7 +501,7 @@ def _swatch(entry: KeyEntry) -> Iterator[str]:
 def _text(text: Text) -> str:
     """Return a line of text, and all of it as a tooltip where it is shortened."""
     baseline = text.y + 0.35 * text.size
-    halo = _HALO if text.role in ("mark", "level", "line", "value") else ""
+    halo = _HALO if text.role in ("mark", "value") else ""
     turn = f' transform="rotate(-60 {_n(text.x)} {_n(text.y)})"' if text.turned else ""
     bold = ' font-weight="600"' if text.bold else ""
     anchor = "" if text.anchor == "start" else f' text-anchor="{text.anchor}"'

@@ -113,20 +113,7 @@ def _say(message: str, status: int = 2) -> int:
 
 
 def options_of(app: Any, tokens: Sequence[str]) -> dict[str, str]:
-    """Return how each argument of a verb is written on the command line, by its name in Python.
-
-    Parameters
-    ----------
-    app : App
-        The app that has run.
-    tokens : sequence of str
-        The words of the command.
-
-    Returns
-    -------
-    dict
-        Nothing if the verb is none.
-    """
+    """Return how each argument of a verb is written on the command line, by its name in Python."""
     for token in tokens:
         if token.startswith("-") or token not in app:
             break
@@ -144,13 +131,6 @@ def options_of(app: Any, tokens: Sequence[str]) -> dict[str, str]:
 
 def with_options(error: Exception, written: Mapping[str, str]) -> str:
     """Return the message of an error with the options of a verb instead of the arguments that it is about.
-
-    Parameters
-    ----------
-    error : Exception
-        What the library raised.
-    written : Mapping
-        How each argument is written on the command line, by its name in Python.
 
     Examples
     --------

@@ -49,14 +49,7 @@ app = _without_verbs()
 
 
 def loaded(verb: str | None = None) -> App:
-    """Return the app with this verb, or with all of them if there is no such file.
-
-    Parameters
-    ----------
-    verb : str, optional
-        The first word of the command: the other verbs need not be imported to run it. A verb below it may have a file
-        of its own, such as task_hunt.py.
-    """
+    """Return the app with this verb, or with all of them if there is no such file."""
     files = _files(verbs)
     own = [name for name in files if name.split("_")[0] == verb]
     if not own and verb in _files(questions):

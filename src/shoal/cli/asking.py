@@ -35,11 +35,6 @@ def asking(name: str) -> Callable[[_Verb], _Verb]:
 
     A verb whose first parameter is `asked` gets the parameters of the question as options in its place, and is called
     with their values as a dict, files opened.
-
-    Parameters
-    ----------
-    name
-        the question; what the verb itself says of a parameter comes first.
     """
 
     def described(verb: _Verb) -> _Verb:
@@ -116,13 +111,7 @@ def _opened(each: Asked, value: Any) -> Any:
 
 
 def verb_of(asked: Question) -> Callable[..., None]:
-    """Return a verb that asks a question, and prints the answer as JSON or as a table.
-
-    Parameters
-    ----------
-    asked : Question
-        The question. If it can prove its answer, the verb has --certificate; if it has a chart, --plot.
-    """
+    """Return a verb that asks a question, and prints the answer as JSON or as a table."""
 
     def answered(
         given: dict[str, Any], *, certificate: CertificateFile = None, json: Json = False, plot: Path | None = None

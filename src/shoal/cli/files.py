@@ -30,12 +30,7 @@ CertificateFile = Annotated[
 def text_of(path: Path, *, most: int | None = None) -> NamedText:
     """Return the text of a file, which is read when it is first needed.
 
-    Parameters
-    ----------
-    path : Path
-        The file, in UTF-8.
-    most : int, optional
-        How many bytes are read at most; what is no UTF-8 is replaced then, and for the reader to refuse.
+    With `most`, that many bytes are read at most, and what is not UTF-8 is replaced, for the reader to refuse.
     """
 
     def read() -> str:

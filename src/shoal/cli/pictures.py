@@ -55,17 +55,7 @@ def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | Comparison], d
 
 
 def save_plot(path: Path, picture: Any, *, inputs: Sequence[Path] = ()) -> Path:
-    """Write a picture, never over one of the inputs, and return its path.
-
-    Parameters
-    ----------
-    path : Path
-        A .png, .svg or .pdf file.
-    picture : Chart or object
-        A chart, which needs no library to become SVG and matplotlib for the others; or matplotlib axes.
-    inputs : sequence of Path
-        Files that it must not replace.
-    """
+    """Write a picture, never over one of the inputs, and return its path."""
     kind = path.suffix.lower()[1:]
     if isinstance(picture, Chart) and kind == "svg":
         data = picture.svg().encode()

@@ -80,21 +80,7 @@ def written(
 def guaranteed(
     mechanism: Categorical, reports: int, delta: float, batches: Sequence[str] = (), *, rows: RowsPerPerson | None
 ) -> dict[str, Any]:
-    """Return the local and the central guarantee of these reports.
-
-    Parameters
-    ----------
-    mechanism : Categorical
-        What made the reports.
-    reports : int
-        n.
-    delta : float
-        δ of the central guarantee.
-    batches : sequence of str
-        That the reports come from.
-    rows : RowsPerPerson, optional
-        How many of the reports one person has at most; None for synthetic people.
-    """
+    """Return the local and the central guarantee of these reports; synthetic people have no `rows`."""
     several = f"reports of these {len(batches):,} batches"
     holds = f"{_SEEN.replace('reports', several)}, {_ONCE}" if len(batches) > 1 else _SEEN
     central = _central(shoal.amplify(mechanism, reports=reports), delta, rows)

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.collect.task import Task
 from shoal.digits import exactly, rounded_up
 from shoal.errors import WithheldError
 from shoal.mechanisms import Categorical, Counts, Estimate
+from shoal.shown import Shown
 
 if TYPE_CHECKING:
     from shoal.collect.kinds.heavy_hitter_rounds import CandidateCounts
@@ -238,10 +237,6 @@ class Result(Shown):
 
     def _caption(self) -> str:
         return f"{self.task.question}: {self.holds}"
-
-    def chart(self) -> Chart:
-        """Return the estimate with its intervals."""
-        return self.estimate.chart(names=self.labels, most=20, title=self.task.question)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""

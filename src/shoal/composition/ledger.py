@@ -7,9 +7,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, non_negative, probability, whole
 from shoal.composition.budget import Budget, budget_of, composed, epsilon_of
 from shoal.composition.entry import Entry, Rounds, entry_of, rounds_of
@@ -17,13 +14,13 @@ from shoal.composition.journal import FORMAT, VERSION, Journal, Memory, Record
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, NoPairError, ParameterError
+from shoal.shown import Shown
 
 if TYPE_CHECKING:
     from shoal.proofs.certificate import Certificate
 
 __all__ = ["Ledger"]
 
-_POINTS = 8
 """How many points of the picture are computed."""
 
 
@@ -242,26 +239,12 @@ class Ledger(Shown):
             "rounds": [entry.description for entry in entries],
         }
 
-    def chart(self) -> Chart:
-        """Return ε after each of some entries, and the budget, if there is one."""
+    def _reached(self, counts: list[int]) -> list[float]:
+        """Return the ε after each of these numbers of entries, at the δ of the budget, or at 1e-6."""
         entries = self.entries
-        limit = self.limit
-        budget = Budget(0.0, 1e-6, planned=True) if limit is None else limit
-        counts = sorted({round(len(entries) * index / _POINTS) for index in range(_POINTS + 1)})
+        budget = self.limit or Budget(0.0, 1e-6, planned=True)
         rounds = [tuple(part for entry in entries[:count] for part in entry.rounds) for count in counts]
-        heights = [budget.reached(some) if some else 0.0 for some in rounds]
-        said = f"ε = {rounded_up(heights[-1], 4)} at δ = {budget.delta:g}"
-        chart = Chart(
-            Axis("number of entries", low=0, high=max(1.0, 1.02 * len(entries))),
-            Axis(f"central ε of all of them together, δ = {budget.delta:g}", low=0),
-            f"What {len(entries):,} entr{'y has' if len(entries) == 1 else 'ies have'} cost",
-            f"ε after each entry of the ledger; all together {said}.",
-        )
-        chart.line(counts, heights, kind="guarantee")
-        chart.mark(len(entries), heights[-1], f"ε = {rounded_up(heights[-1], 4)}")
-        if limit is not None:
-            chart.level(limit.epsilon, f"budget ε = {limit.epsilon:g}", "budget")
-        return chart
+        return [budget.reached(some) if some else 0.0 for some in rounds]
 
 
 def _new_entry(curve: PrivacyCurve, label: str, rounds: Number) -> Entry:

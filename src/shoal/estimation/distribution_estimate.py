@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from shoal.arrays import Array
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import probability
-from shoal.digits import rounded_up
 from shoal.estimation.estimate import Estimate
 from shoal.estimation.interval import two_sided
+from shoal.shown import Shown
 
 if TYPE_CHECKING:
+    from shoal.charts import Chart
     from shoal.mechanisms.levels import Levels
     from shoal.mechanisms.mean import MeanMechanism
     from shoal.mechanisms.mechanism import Counts
@@ -145,23 +143,6 @@ class DistributionEstimate(Shown):
             self.table_name: {name: column.tolist() for name, column in self.columns().items()},
         }
 
-    def _chart(self, thresholds: Array, heading: str, text: str, *, note: str = "", band: bool = True) -> Chart:
-        """Return the share of people below each threshold, with its intervals or without, and the median."""
-        median, interval = self.quantile(0.5), f"{100 * self.confidence:g} % interval"
-        chart = Chart(
-            Axis("value", "linear", self.source.lower, self.source.upper),
-            Axis(self.axis_name, "linear", 0.0, 1.0),
-            heading,
-            f"{text} {median.value:.6g}, its {interval} {median.lower:.6g} to {median.upper:.6g}.",
-            note=note,
-        )
-        _, least, most = (self.people_below[:, : len(thresholds)] / self.reports).tolist()
-        chart.band(thresholds.tolist(), least, most, interval if band else "", "guarantee")
-        points, below = self.distribution
-        chart.line(points.tolist(), (below / self.reports).tolist(), "estimate", "guarantee")
-        chart.mark(median.value, 0.5, f"median {median.value:.4g}")
-        return chart
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEstimate(DistributionEstimate):
@@ -258,7 +239,7 @@ class LevelEstimate(DistributionEstimate):
     def _measured(self) -> dict[str, Any]:
         return {"sum": self.sum._asdict(), "mean": self.mean._asdict()}
 
-    def chart(self, guarantee: str = "") -> Chart:
+    def chart(self, guarantee: str = "") -> "Chart":
         """Return the share of people at or below each level with its intervals, and the median.
 
         Parameters
@@ -266,19 +247,7 @@ class LevelEstimate(DistributionEstimate):
         guarantee : str
             What holds for them, such as "ε = 0.5 at δ = 1e-06", for the title.
         """
-        points, _ = self.distribution
-        _, least, most = self.people_below[:, :-1] / self.reports
-        widest = float((most - least).max(initial=0.0))
-        visible = widest > _VISIBLE
-        interval = f"{100 * self.confidence:g} % interval"
-        hidden = f"; {interval}s are narrower than the line, ± {rounded_up(widest / 2, 2)} at most"
-        return self._chart(
-            points[1:-1],
-            f"{self.reports:,} people" + (f", {guarantee}" if guarantee else ""),
-            f"The mean is {self.mean.value:.6g}, the median",
-            note=f"mean {self.mean}" + ("" if visible else hidden),
-            band=visible,
-        )
+        return self._drawn(guarantee=guarantee)
 
     def __repr__(self) -> str:
         """Show the sum, the mean and the median."""
@@ -342,11 +311,6 @@ class TreeEstimate(DistributionEstimate):
             "standard_error": error,
         }
 
-    def chart(self) -> Chart:
-        """Return the share of people below each edge with its intervals, and the median."""
-        heading = f"{self.reports:,} reports, {self.source.leaves:,} leaves"
-        return self._chart(self.source.edges[1:-1], heading, "The median is")
-
     def __repr__(self) -> str:
         """Show the median."""
         median = self.quantile(0.5)
@@ -400,17 +364,6 @@ class MixEstimate(Shown):
             "warning": self.mechanism.warning,
         }
 
-    def chart(self) -> Chart:
-        """Return the mean with its interval, on the interval of the values."""
-        return _mean_chart(
-            self.mechanism,
-            self.mean,
-            self.confidence,
-            f"{self.reports:,} reports, split and mix",
-            more=f" {self.mechanism.warning}",
-            note="one malicious client can move it anywhere",
-        )
-
     def __repr__(self) -> str:
         """Show the sum and the mean, and the warning."""
         return (
@@ -440,11 +393,9 @@ class MeanEstimate(Shown):
         names = ("mean", "standard_error", "lower", "upper", "reports", "confidence")
         return {name: [getattr(self, name)] for name in names}
 
-    def chart(self) -> Chart:
-        """Return the mean with its interval, on the interval of the values."""
-        measured = Measured(self.mean, self.lower, self.upper, self.standard_error)
-        heading = f"{self.reports:,} reports, {type(self.mechanism).__name__}"
-        return _mean_chart(self.mechanism, measured, self.confidence, heading)
+    @property
+    def _measured(self) -> Measured:
+        return Measured(self.mean, self.lower, self.upper, self.standard_error)
 
     def __repr__(self) -> str:
         """Show the mean with its interval."""
@@ -465,29 +416,3 @@ def _rising(about: Array) -> Array:
     above = np.maximum.accumulate(about)
     below = np.minimum.accumulate(about[::-1])[::-1]
     return np.asarray((above + below) / 2)
-
-
-def _mean_chart(
-    mechanism: "MeanMechanism | SplitAndMix",
-    mean: Measured,
-    confidence: float,
-    heading: str,
-    *,
-    more: str = "",
-    note: str = "",
-) -> Chart:
-    """Return a mean with its interval, on the interval of the values; `more` is added to the description."""
-    interval = f"{100 * confidence:g} % interval"
-    ends = min(mechanism.lower, mean.lower), max(mechanism.upper, mean.upper)
-    chart = Chart(
-        Axis(f"mean, with its {interval}", "linear", *ends),
-        Axis("", names=("mean",)),
-        heading,
-        f"The mean is {mean}; its {interval} is {mean.lower:.6g} to {mean.upper:.6g}.{more}",
-        note=note,
-        width=520.0,
-        height=170.0 if note else 150.0,
-    )
-    chart.bars([math.nan], lower=[mean.lower], upper=[mean.upper], texts=[str(mean)])
-    chart.dots([mean.value], "", "guarantee")
-    return chart

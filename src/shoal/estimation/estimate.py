@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.arrays import Array, BoolArray, IntArray
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown, frame
-from shoal.charts.svg_chart import Chart
 from shoal.errors import ParameterError
+from shoal.shown import Shown, frame
 
 if TYPE_CHECKING:
+    from shoal.charts import Chart
     from shoal.mechanisms.categorical import Categorical
 
 __all__ = ["Estimate"]
@@ -23,7 +22,6 @@ _UNBIASED = (
     "an unbiased estimate may be below 0 or above 1, outside its interval; in Python, projected() gives the nearest "
     "distribution"
 )
-_SHORT = {False: "unbiased: some bars are below 0 or above 1", True: "intervals of the unbiased estimates"}
 _PROJECTED = "intervals are those of the unbiased estimates, and the nearest distribution may lie outside"
 
 
@@ -150,34 +148,12 @@ class Estimate(Shown):
         truth: Array | None = None,
         most: int = _MOST_BARS,
         title: str | None = None,
-    ) -> Chart:
+    ) -> "Chart":
         """Return the most frequent categories as bars with their intervals; `plot` has the parameters."""
-        shown = self.top(most)
-        labels = tuple(str(names[position]) if names is not None else str(position) for position in shown)
-        own = f"{self.reports:,} reports, {type(self.mechanism).__name__}"
-        heading, *notes = (own if title is None else title).split("\n")
-        if len(shown) < len(self.frequencies):
-            notes.append(f"the top {len(shown)} of {len(self.frequencies):,}")
-        if self.outside[shown].any():
-            notes.append(_SHORT[self.on_simplex])
-        chart = Chart(
-            Axis("" if names is not None else "category", names=labels),
-            Axis("frequency"),
-            heading,
-            f"Estimated frequencies with {100 * self.confidence:g} % intervals, the most frequent first.",
-            note="; ".join(notes),
-            width=max(480.0, 27.0 * len(shown) + 190),
-            height=400.0,
-        )
-        lower, upper = self.lower[shown].tolist(), self.upper[shown].tolist()
-        interval = f"{100 * self.confidence:g} % interval"
-        chart.bars(self.frequencies[shown].tolist(), lower=lower, upper=upper, label="estimate", interval=interval)
-        if truth is not None:
-            chart.dots(np.asarray(truth)[shown].tolist(), "truth")
-        return chart
+        return self._drawn(names=names, truth=truth, most=most, title=title)
 
-    def _small_chart(self) -> Chart:
-        return self.chart(most=20)
+    def _small_chart(self) -> "Chart":
+        return self._drawn(most=20)
 
     def plot(
         self,

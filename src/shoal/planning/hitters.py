@@ -3,14 +3,11 @@
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.arrays import Array, IntArray, WordArray
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, whole
 from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
@@ -20,10 +17,13 @@ from shoal.planning.coded_strings import CodedStrings, Strings
 from shoal.planning.hunt import CITATION, Hunt, hunt
 from shoal.progress import progress
 from shoal.searches import bisect_safe
+from shoal.shown import Shown
+
+if TYPE_CHECKING:
+    from shoal.charts import Chart
 
 __all__ = ["Hitters", "PrefixRound", "compared", "hitters", "hunted"]
 
-_MOST_BARS = 40
 _MOST_LISTED = 1 << 26
 """Prefixes in a list, beyond which memory would not do; 2 · 10⁵ are usual."""
 _CLEAR = 7.0
@@ -117,30 +117,12 @@ class Hitters(Shown):
             "remains_if_colluding": self.remains,
         }
 
-    def chart(self, *, most: int = _MOST_BARS) -> Chart:
+    def chart(self, *, most: int = 40) -> "Chart":
         """Return the most frequent strings as bars with their intervals."""
-        shown = slice(0, most)
-        labels = tuple(self.items[shown]) or ("nothing was found",)
-        note = f"the top {most} of {len(self.items):,}" if len(self.items) > most else ""
-        chart = Chart(
-            Axis("", names=labels),
-            Axis("people"),
-            f"{self.people:,} people, {len(self.rounds)} rounds",
-            f"Strings that many people hold, with {100 * self.confidence:g} % intervals, the most frequent first.",
-            note=note,
-            width=max(480.0, 27.0 * len(labels) + 190),
-            height=400.0,
-        )
-        if not self.items:
-            chart.bars([0.0], lower=[0.0], upper=[0.0], label="estimate", interval="")
-            return chart
-        lower, upper = self.lower[shown].tolist(), self.upper[shown].tolist()
-        interval = f"{100 * self.confidence:g} % interval"
-        chart.bars(self.counts[shown].tolist(), lower=lower, upper=upper, label="estimate", interval=interval)
-        return chart
+        return self._drawn(most=most)
 
-    def _small_chart(self) -> Chart:
-        return self.chart(most=20)
+    def _small_chart(self) -> "Chart":
+        return self._drawn(most=20)
 
     def __repr__(self) -> str:
         """Show how many were found, and what can be found."""

@@ -14,9 +14,6 @@ import numpy as np
 
 from shoal.amplification.amplify import amplify
 from shoal.calibration.target import Target, target_of, telling
-from shoal.charts.scale import Axis
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, non_negative, positive, probability, whole
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
@@ -25,9 +22,10 @@ from shoal.digits import exactly, input_down, rounded_up
 from shoal.errors import FormatError, ParameterError, ShoalError
 from shoal.mechanisms import Categorical, Covered, Dummies
 from shoal.pairs.registry import mechanism_of
-from shoal.planning.error_chart import central_error, error_chart, local_error
+from shoal.planning.error_curves import ErrorCurves, central_error, local_error
 from shoal.planning.fit import Question
 from shoal.progress import progress
+from shoal.shown import Shown
 from shoal.strict_json import parsed, short_reason
 
 __all__ = ["Choice", "Plan", "PlannedRounds", "plan"]
@@ -131,10 +129,6 @@ class Choice(Shown):
         return {
             name: [f"{cell:.6g}" if isinstance(cell, float) else str(cell)] for name, (cell,) in self._columns().items()
         }
-
-    def chart(self) -> Chart:
-        """Return ε against δ of one round."""
-        return self.curve.chart(delta=self.delta)
 
 
 @dataclass(frozen=True)
@@ -281,22 +275,6 @@ class Plan(Shown):
         people = f"{rounds}{self.categories:,} categories, {self.reports:,} reports"
         return f"{people}, ε ≤ {self.epsilon:g} at δ = {self.delta:g}"
 
-    def chart(self) -> Chart:
-        """Return the error of each mechanism, with those of a trusted curator and without a shuffler."""
-        texts = [f"{choice.error:.3g}" for choice in self.choices]
-        names = tuple(choice.mechanism.name for choice in self.choices)
-        chart = Chart(
-            Axis(f"expected ℓ₂ error of all frequencies{'' if self.rounds == 1 else ' in one round'}", "log"),
-            Axis("", names=names),
-            "Which mechanism estimates a histogram best",
-            ", ".join(f"{name}: error {text}" for name, text in zip(names, texts, strict=True)),
-            note=self.setting,
-        )
-        chart.bars([choice.error for choice in self.choices], texts=texts)
-        chart.level(self.central_error, f"trusted curator {self.central_error:.3g}", "limit")
-        chart.level(self.local_error, f"no shuffler {self.local_error:.3g}")
-        return chart
-
     def plot(self, axes: Any = None, *, points: int = 7) -> Any:
         """Draw the error against the central ε for each mechanism, and return the matplotlib axes.
 
@@ -310,7 +288,7 @@ class Plan(Shown):
         points : int
             How many points each line has.
         """
-        return error_chart(self, points=points).plot(axes)
+        return ErrorCurves.of(self, points=points).plot(axes)
 
     def __repr__(self) -> str:
         """Show the first choice and its error."""

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from shoal.arrays import Array, IntArray
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, whole
 from shoal.errors import ParameterError
 from shoal.files.memory_limits import records_at_once
 from shoal.mechanisms import Categorical, Estimate, Simulation
 from shoal.progress import progress
+from shoal.shown import Shown
 
 __all__ = ["Trials", "run_trials", "zipf_people"]
 
@@ -63,10 +62,6 @@ class Trials(Shown):
 
     def _caption(self) -> str:
         return f"{len(self.squared_errors):,} trials of {self.estimate.reports:,} reports"
-
-    def chart(self) -> Chart:
-        """Return the estimate of the first trial, next to the truth."""
-        return self.estimate.chart(truth=self.truth)
 
 
 def run_trials(

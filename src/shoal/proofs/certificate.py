@@ -5,8 +5,9 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from shoal.documentation import linked
 from shoal.errors import (
     DamagedError,
     FormatError,
@@ -19,11 +20,8 @@ from shoal.errors import (
 from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import Claim, Witness, claim_from, count, double
 from shoal.proofs.work import limited
+from shoal.shown import Shown
 from shoal.strict_json import short_reason
-
-if TYPE_CHECKING:
-    from shoal.charts.certificate_picture import CertificatePicture
-    from shoal.charts.svg_chart import Chart
 
 __all__ = ["MOST_BYTES", "Certificate", "is_certificate"]
 
@@ -45,7 +43,7 @@ def is_certificate(text: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certificate:
+class Certificate(Shown):
     """The theorem that what is claimed has δ(epsilon) ≤ delta, whatever the rounding of floating point.
 
     Attributes
@@ -218,26 +216,16 @@ class Certificate:
             )
         return certificate
 
-    @property
-    def _picture(self) -> "CertificatePicture":
-        from shoal.charts.certificate_picture import CertificatePicture
+    def _columns(self) -> dict[str, list[Any]]:
+        names = ("epsilon", "delta", "printed_epsilon", "proven_delta", "bits")
+        facts = {name: [getattr(self, name)] for name in names}
+        return facts | {"theorem": [linked(self.claim.theorem)]}
 
-        return CertificatePicture(self)
+    def _cells(self) -> dict[str, list[str]]:
+        return {"ε": [repr(self.epsilon)], "δ": [repr(self.delta)], "theorem": [linked(self.claim.theorem)]}
 
-    def chart(self) -> "Chart":
-        """Return what is proved of any attacker: the share of right alarms at most, against that of false ones."""
-        return self._picture.chart()
-
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the same with matplotlib, on these axes or on new ones, and return them."""
-        return self._picture.plot(axes)
-
-    def to_frame(self, *, kind: str = "pandas") -> Any:
-        """Return the numbers as a data frame of one row: of pandas, polars or Arrow."""
-        return self._picture.to_frame(kind=kind)
-
-    def _repr_html_(self) -> str:
-        return self._picture._repr_html_()
+    def _caption(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         """Return the statement in one line."""

@@ -30,13 +30,6 @@ FILES = {"table": "rounds.csv", "ledger": "ledger.json", "certificate": "proof.j
 def code_of(asked: Question, arguments: dict[str, Any]) -> dict[str, str]:
     """Return the same question in Python and on the command line.
 
-    Parameters
-    ----------
-    asked : Question
-        The question.
-    arguments : dict
-        Its arguments. A file that was handed over is called by a usual name.
-
     Examples
     --------
     >>> from shoal.questions.question import question

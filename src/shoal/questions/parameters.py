@@ -55,15 +55,7 @@ class Kind:
 
 
 class NamedText:
-    """A text that somebody handed over, a table or a certificate, and what to call it in an error.
-
-    Parameters
-    ----------
-    text : str or callable
-        All of it; or a function that returns it, which is called when it is first needed.
-    name : str
-        The file that it is from, or what it is, as an error calls it.
-    """
+    """A text that somebody handed over, a table or a certificate, and what to call it in an error."""
 
     def __init__(self, text: str | Callable[[], str], name: str = "the text") -> None:
         self._given, self.name = text, name
@@ -76,13 +68,6 @@ class NamedText:
 
 def day_in(text: str, name: str) -> date:
     """Return the day in a text.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-    name : str
-        What it is for, as an error calls it.
 
     Examples
     --------
@@ -98,13 +83,6 @@ def day_in(text: str, name: str) -> date:
 def flag_in(text: str, name: str) -> bool:
     """Return whether a text says yes: true or 1; no is false or 0.
 
-    Parameters
-    ----------
-    text : str
-        What was typed.
-    name : str
-        What it is for, as an error calls it.
-
     Examples
     --------
     >>> flag_in("true", "certify"), flag_in("0", "certify")
@@ -117,28 +95,12 @@ def flag_in(text: str, name: str) -> bool:
 
 
 def text_in(text: str, name: str) -> NamedText:
-    """Return a text as it is.
-
-    Parameters
-    ----------
-    text : str
-        All of it.
-    name : str
-        What to call it.
-    """
+    """Return a text as it is."""
     return NamedText(text, name)
 
 
 def ledger_in(text: str, name: str) -> Ledger:
-    """Return the ledger in a text, kept in memory.
-
-    Parameters
-    ----------
-    text : str
-        The JSON of a ledger.
-    name : str
-        What to call it.
-    """
+    """Return the ledger in a text, kept in memory."""
     return Ledger.from_json(text, name=name)
 
 

@@ -199,19 +199,9 @@ class Question:
         return " ".join(words)
 
     def read(self, texts: Mapping[str, str], body: str | None = None) -> dict[str, Any]:
-        """Return the arguments that texts describe.
+        """Return the arguments that texts describe; `body` is the text of a file, for the parameter that takes one.
 
-        Parameters
-        ----------
-        texts : Mapping
-            Names and values as they were typed.
-        body : str, optional
-            The text of a file, for the parameter that takes one.
-
-        Raises
-        ------
-        ParameterError
-            For a name that there is not, a value that is none, or one that is missing; its `parameter` is the name.
+        A name that there is not, a value that is none, or one that is missing raises ParameterError with this name.
 
         Examples
         --------
@@ -235,25 +225,13 @@ class Question:
         return arguments
 
     def field(self, error: Exception) -> str | None:
-        """Return the parameter that an error is about, if it is about one.
-
-        Parameters
-        ----------
-        error : Exception
-            What `read` or the function raised.
-        """
+        """Return the parameter that an error is about, if it is about one."""
         name = error.parameter if isinstance(error, ParameterError) else None
         return name if name in self.parameters else None
 
 
 def asks(**about: Any) -> Callable[[Callable[..., Answer]], Question]:
-    """Return a decorator that makes a question of a function.
-
-    Parameters
-    ----------
-    **about
-        The attributes of `Question`.
-    """
+    """Return a decorator that makes a question of a function."""
     return lambda function: Question(function=function, **about)
 
 
@@ -315,11 +293,6 @@ def find(name: str) -> Question | None:
 
 def question(name: str) -> Question:
     """Return the question of this name.
-
-    Parameters
-    ----------
-    name : str
-        One of `names()`; no file of another question is imported.
 
     Examples
     --------

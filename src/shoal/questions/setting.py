@@ -25,11 +25,6 @@ RandomizerName = Annotated[str, Kind("word", lambda text, _: text, lambda: tuple
 def mechanism_names(*parameters: str) -> str:
     """Return the names of the registered randomizers that the parameters can describe, in words.
 
-    Parameters
-    ----------
-    *parameters : str
-        Only those that have each of these parameters.
-
     Examples
     --------
     >>> mechanism_names("lower")
@@ -40,17 +35,7 @@ def mechanism_names(*parameters: str) -> str:
 
 
 def randomizer_of(name: str, parameter: str, **given: float | None) -> Any:
-    """Return the randomizer of this name, with the parameters that were given.
-
-    Parameters
-    ----------
-    name : str
-        As it is registered.
-    parameter : str
-        The parameter that gave the name, "randomizer" or "mechanism".
-    **given : float or None
-        Parameters; None for those that were not given.
-    """
+    """Return the randomizer of this name, with the parameters that were given."""
     choices = kinds(within=_PARAMETERS)
     if name not in choices:
         import_installed()

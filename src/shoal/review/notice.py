@@ -18,15 +18,7 @@ _CHANGED = {
 
 
 def notice(review: Review, *, training: bool = False) -> str:
-    """Return what a privacy notice can say, short and long.
-
-    Parameters
-    ----------
-    review : Review
-        With a certificate, since no other number is used.
-    training : bool
-        Whether it is about a model that was trained, and not about reports that were shuffled.
-    """
+    """Return what a privacy notice can say, short and long, with the numbers of the certificate of a review."""
     if not review.certificates:
         raise ParameterError("a notice has only numbers that are proved, and this review has no certificate")
     certificate = Certificate.from_json(review.certificates[0])

@@ -134,18 +134,8 @@ def attacks(
 ) -> Iterator[Item]:
     """Yield what an attacker can do: a table and a picture.
 
-    Parameters
-    ----------
-    success : callable
-        The largest rate of recognising a person, for a rate of false alarms.
-    line : callable
-        The same for the picture, quicker.
-    single : callable, optional
-        The same for one report alone.
-    label : str
-        What is reviewed, in a few words.
-    what : str
-        What the attacker does not know, and guesses: one of two.
+    `success` returns the largest rate of recognising a person for a rate of false alarms; `line` does so for the
+    picture, quicker, and `single` for one report alone. The attacker guesses `what`, one of two.
     """
     rows = []
     for alarms in _ALARMS:

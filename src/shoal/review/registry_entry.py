@@ -5,7 +5,6 @@ The fields are those of its schema of July 2026 (opendp/deployments-registry-dat
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -15,86 +14,13 @@ from shoal.errors import ParameterError
 from shoal.proofs.certificate import Certificate
 from shoal.review.review_document import Review
 
-__all__ = ["registry_entry", "registry_text", "wrong_fields"]
+__all__ = ["registry_entry", "registry_text"]
 
 _OPEN = "TO FILL IN"
-_TEXT = str
-_SCHEMA: dict[str, Any] = {
-    "url_slug": _TEXT,
-    "status": (
-        "Converted",
-        "Draft",
-        "Pending",
-        "Changes Required",
-        "Approved",
-        "Approved (Update Requested)",
-        "Approved (Pending)",
-    ),
-    "tier": (1, 2, 3),
-    "deployment": {
-        "basic": {
-            "name": _TEXT,
-            "data_curators": list,
-            "intended_use": _TEXT,
-            "data_product_type": (
-                "Summary statistics",
-                "Machine learning model",
-                "Dataset",
-                "Synthetic data",
-                "Interactive API",
-                "SQL queries",
-            ),
-            "data_product_region": _TEXT,
-            "description": _TEXT,
-            "publication_date": date,
-        },
-        "dp_variant": {
-            "variant_name": ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"),
-            "data_domain": _TEXT,
-            "unprotected_quantities": _TEXT,
-        },
-        "privacy_loss": {
-            "privacy_unit": _TEXT,
-            "privacy_unit_details": _TEXT,
-            "privacy_parameters": {"epsilon": float, "delta": float},
-            "privacy_parameters_details": _TEXT,
-        },
-        "deployment_model": {
-            "model_name": ("Local", "Central", "Shuffle", "Federated", "Varies"),
-            "model_name_details": _TEXT,
-            "actors": _TEXT,
-            "release_type": ("One release", "Many releases"),
-            "release_type_details": _TEXT,
-            "data_source_type": ("Static", "Dynamic"),
-            "data_source_type_details": _TEXT,
-            "access_type": ("Interactive", "Non-interactive"),
-            "access_type_details": _TEXT,
-        },
-        "accounting": {"post_processing": _TEXT, "composition": _TEXT},
-        "implementation": {
-            "preprocessing_and_hyperparameter_tuning": _TEXT,
-            "mechanisms": _TEXT,
-            "justification": _TEXT,
-        },
-        "administrative": {"sources": _TEXT, "notes": _TEXT, "registry_authors": list},
-    },
-}
-"""What an entry of ours has, all of it: a choice, a kind of value, or an object of such. It is within what the schema
-allows, and has what that demands; the schema has more that may be left out."""
 
 
 def registry_entry(review: Review, *, training: bool = False, many: bool = False) -> dict[str, Any]:
-    """Return the entry for a review.
-
-    Parameters
-    ----------
-    review : Review
-        With a certificate, whose ε and δ are entered.
-    training : bool
-        Whether it is about a model that was trained, by a curator who sees the data.
-    many : bool
-        Whether there are many releases.
-    """
+    """Return the entry for a review."""
     if not review.certificates:
         raise ParameterError("an entry has only numbers that are proved, and this review has no certificate")
     certificate = Certificate.from_json(review.certificates[0])
@@ -212,46 +138,6 @@ _UNITS = {
 
 
 def registry_text(entry: dict[str, Any]) -> str:
-    """Return an entry as JSON that YAML reads alike: there 1e-06 is a text, and 1.0e-06 a number.
-
-    Parameters
-    ----------
-    entry : dict
-        As `registry_entry` returns it.
-    """
+    """Return an entry as JSON that YAML reads alike: there 1e-06 is a text, and 1.0e-06 a number."""
     text = json.dumps(entry, indent=2, ensure_ascii=False) + "\n"
     return re.sub(r'^( +"(?:epsilon|delta)": \d+)(e[-+]\d+)', r"\1.0\2", text, flags=re.MULTILINE)
-
-
-def wrong_fields(entry: Any) -> list[str]:
-    """Return what is wrong with an entry, by where it is: fields that are missing, unknown, or no choice of the schema.
-
-    Parameters
-    ----------
-    entry : object
-        Plain values.
-    """
-    return list(_wrong(entry, _SCHEMA))
-
-
-def _wrong(value: Any, wanted: Any, inside: tuple[str, ...] = ()) -> Iterator[str]:
-    path = ".".join(inside) or "the entry"
-    if isinstance(wanted, dict):
-        if not isinstance(value, dict):
-            yield f"{path} must be an object"
-            return
-        yield from (f"{path} has no {name}" for name in wanted.keys() - value.keys())
-        yield from (f"{path} must not have {name!r:.40}" for name in value.keys() - wanted.keys())
-        for name in wanted.keys() & value.keys():
-            yield from _wrong(value[name], wanted[name], (*inside, name))
-    elif isinstance(wanted, tuple):
-        if value not in wanted or isinstance(value, bool):
-            yield f"{path} must be one of {', '.join(map(str, wanted))}, got {value!r:.60}"
-    elif wanted is date:
-        if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
-            yield f"{path} must be a day such as 2026-01-31, got {value!r:.60}"
-    elif wanted is list:
-        if not isinstance(value, list) or not value or not all(isinstance(part, str) for part in value):
-            yield f"{path} must be a list of texts"
-    elif not isinstance(value, wanted):
-        yield f"{path} must be {'a text' if wanted is str else 'a number'}, got {value!r:.60}"

@@ -103,13 +103,7 @@ _FILLED = re.compile(r'(<td class="fill">)([^<]*)(</td>)')
 
 
 def proved_sentence(certificate: Certificate) -> str:
-    """Return the sentence that a certificate proves, for people.
-
-    Parameters
-    ----------
-    certificate : Certificate
-        What it says is taken from its fields alone.
-    """
+    """Return the sentence that a certificate proves, for people."""
     epsilon, delta = rounded_up(certificate.epsilon), exactly(certificate.delta)
     return f"ε = {epsilon} at δ = {delta} holds for {certificate.claim.subject}, under the certificate's assumptions."
 
@@ -295,11 +289,6 @@ def _listed(value: Any) -> list[Any]:
 
 def verdict(text: str) -> tuple[dict[str, Any], Certificate | Review | None]:
     """Return whether a certificate or a review proves what it says, and which it is, or nothing if the text is neither.
-
-    Parameters
-    ----------
-    text : str
-        The certificate, as JSON; or a review, as a page or as JSON.
 
     Examples
     --------

@@ -33,17 +33,7 @@ _MOST_ROWS = 400
 
 
 def ledger_review(ledger: shoal.Ledger, *, title: str, delta: float) -> Review:
-    """Return the review of everything in a ledger.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        What was released.
-    title : str
-        What it is about.
-    delta : float
-        δ of the guarantee.
-    """
+    """Return the review of everything in a ledger."""
     rounds = [part for entry in ledger for part in entry.rounds]
     if not rounds:
         raise ParameterError("the ledger is empty, and there is nothing to review")
@@ -174,15 +164,7 @@ _GUESSED = {
 
 
 def training_review(guarantee: Guarantee, *, title: str) -> Review:
-    """Return the review of what a training shows.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        What it has, as its account or `shoal.sgd.guarantee` says.
-    title : str
-        What is trained.
-    """
+    """Return the review of what a training shows."""
     certificate, why = certified(lambda: guarantee.certify(delta=guarantee.delta))
     epsilon = f"ε = {rounded_up(guarantee.epsilon)} at δ = {exactly(guarantee.delta)}"
     rows = [(each.text, "", _run_otherwise(each, guarantee)) for each in guarantee.assumptions]
@@ -278,23 +260,7 @@ _ZIP = b"PK\x03\x04"
 def of_parameters(
     kind: dict[str, Any], *, title: str, reports: float, local_delta: float = 0.0, delta: float = 1e-6, fakes: float = 0
 ) -> Review:
-    """Return the review of a round that parameters describe.
-
-    Parameters
-    ----------
-    kind : dict
-        What each person runs, as an argument of `shoal.amplify`: a randomizer or local_epsilon.
-    title : str
-        What is collected.
-    reports : int or float
-        How many are shuffled together.
-    local_delta : float
-        δ₀.
-    delta : float
-        δ of the guarantee.
-    fakes : int or float
-        How many of the reports may be made up by whoever looks, or known to them.
-    """
+    """Return the review of a round that parameters describe."""
 
     def make(count: float) -> shoal.PrivacyCurve:
         return shoal.amplify(**kind, local_delta=local_delta, reports=count)
@@ -304,19 +270,7 @@ def of_parameters(
 
 
 def of_plan(text: str, name: str, *, title: str, fakes: float = 0) -> Review:
-    """Return the review of the best choice of a plan: of all its rounds together first, and of one round second.
-
-    Parameters
-    ----------
-    text : str
-        The JSON that `shoal plan` writes.
-    name : str
-        What to call it in an error.
-    title : str
-        What is collected.
-    fakes : int or float
-        How many of the reports may be made up by whoever looks, or known to them.
-    """
+    """Return the review of the best choice of a plan: of all its rounds together first, and of one round second."""
     plan = PlannedRounds.from_json(text, name)
     target = f"ε = {exactly(plan.epsilon)} at δ = {exactly(plan.delta)}"
     declared = f"The target of the plan is {target}."
@@ -342,12 +296,7 @@ def of_plan(text: str, name: str, *, title: str, fakes: float = 0) -> Review:
 def of_training(path: Path, *, title: str) -> Review:
     """Return the review of a training: a checkpoint of `make_private`, or a model of `shoal train`.
 
-    Parameters
-    ----------
-    path : Path
-        The file. Its numbers are not believed: the guarantee is computed again from what was done.
-    title : str
-        What was trained.
+    The numbers of the file are not believed: the guarantee is computed again from what was done.
     """
     with opened(path) as file:
         model = file.read(len(_ZIP)) == _ZIP

@@ -24,13 +24,6 @@ _ROUNDS = (
 def task_review(task: Task, *, title: str | None = None) -> Review:
     """Return the review of a round of a task, with as few reports as it releases.
 
-    Parameters
-    ----------
-    task : Task
-        Its question, mechanism, minimum, fakes and δ are reviewed.
-    title : str, optional
-        What is collected; the question, if it is not given.
-
     Examples
     --------
     ``task_review(Task.read(path)).to_html()`` is what ``shoal review --task path`` writes.

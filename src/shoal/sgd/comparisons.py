@@ -8,9 +8,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shoal.charts.scale import Axis, number_text
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import probability
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
@@ -19,6 +16,7 @@ from shoal.sgd.guarantees import Guarantee, calibrate, guarantee
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.sampler import SAMPLERS
+from shoal.shown import Shown
 
 __all__ = ["PoissonComparison", "SamplerTable", "compare_samplers", "poisson_comparison"]
 
@@ -53,22 +51,6 @@ class SamplerTable(tuple[Guarantee, ...], Shown):
 
     def _caption(self) -> str:
         return "the same run by every sampler, the recommended one first"
-
-    def chart(self) -> Chart:
-        """Return a bar for each sampler: its ε, or, where all have the same, the noise that it needs."""
-        same = len({rounded_up(each.epsilon, 3) for each in self}) == 1 < len({each.run.multiplier for each in self})
-        values = [each.run.multiplier if same else each.epsilon for each in self]
-        texts = [f"{value:.4g}" if same else rounded_up(value, 4) for value in values]
-        names = tuple(each.run.sampling for each in self)
-        what = "noise multiplier" if same else f"ε at δ = {number_text(self[0].delta)}"
-        chart = Chart(
-            Axis(what, "log"),
-            Axis("", names=names),
-            "The same run by every sampler",
-            f"{what}: " + ", ".join(f"{name} {text}" for name, text in zip(names, texts, strict=True)),
-        )
-        chart.bars(values, texts=texts)
-        return chart
 
 
 def compare_samplers(run: Run, *, delta: float, epsilon: float | None = None) -> SamplerTable:
@@ -154,19 +136,6 @@ class PoissonComparison(Shown):
     def _texts(self, digits: int) -> list[str]:
         poisson = "not computed" if math.isnan(self.poisson_epsilon) else f"{self.poisson_epsilon:.{digits}g}"
         return [rounded_up(self.guarantee.epsilon, digits), rounded_down(self.least, digits), poisson]
-
-    def chart(self) -> Chart:
-        """Return the guarantee, what is not exceeded, and what Poisson accounting would print, as bars."""
-        names, epsilons, texts = *self._columns().values(), self._texts(4)
-        chart = Chart(
-            Axis(f"ε at δ = {number_text(self.guarantee.delta)}", "log"),
-            Axis("", names=tuple(names)),
-            "What holds for the run, and what Poisson accounting would print",
-            ", ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True)),
-            width=720.0,
-        )
-        chart.bars(epsilons, texts=texts, kind=["guarantee", "limit", "comparison"])
-        return chart
 
     def __repr__(self) -> str:
         """Show all three, and that one of them is no guarantee."""

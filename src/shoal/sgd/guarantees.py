@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.assumptions import Assumption, Topic
 from shoal.calibration.target import ROOM
-from shoal.charts.scale import Axis, number_text
-from shoal.charts.shown import Shown
-from shoal.charts.svg_chart import Chart
 from shoal.checks import positive, probability
 from shoal.digits import rounded_up
 from shoal.documentation import linked
@@ -21,6 +18,7 @@ from shoal.rounding import slack
 from shoal.sgd.bounds import THEOREMS, Bound, bounds
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import OVERFULL
+from shoal.shown import Shown
 
 if TYPE_CHECKING:
     from shoal.proofs.certificate import Certificate
@@ -213,20 +211,6 @@ class Guarantee(Shown):
     def _cells(self) -> dict[str, list[str]]:
         epsilons = [rounded_up(value) if math.isfinite(value) else "says nothing" for _, value in self._rows]
         return {"bound": [name for name, _ in self._rows], f"ε at δ = {self.delta:g}": epsilons}
-
-    def chart(self) -> Chart:
-        """Return the ε of each theorem, the smallest first."""
-        epsilons = [epsilon for _, epsilon in self._rows]
-        texts = [rounded_up(value, 4) if math.isfinite(value) else "says nothing" for value in epsilons]
-        chart = Chart(
-            Axis(f"ε at δ = {number_text(self.delta)}", "log"),
-            Axis("", names=tuple(name for name, _ in self._rows)),
-            f"What the run guarantees: ε = {rounded_up(self.epsilon)}",
-            ", ".join(f"{name}: {text}" for (name, _), text in zip(self._rows, texts, strict=True)),
-            note=f"{self.run.sampling}, noise multiplier {self.run.multiplier:g}, {self.run.adjacency}",
-        )
-        chart.bars(epsilons, texts=texts, kind=["guarantee", *["local"] * len(self.alternatives)])
-        return chart
 
     def __repr__(self) -> str:
         """Show the guarantee in one line."""

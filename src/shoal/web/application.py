@@ -36,13 +36,6 @@ class RequestGuard:
     A page from elsewhere may know the port, and a name of its own may lead here; then the Host is that name. What a
     browser says of where a request comes from (Origin, Sec-Fetch-Site) must not be another site, unless a person has
     followed a link to the page.
-
-    Parameters
-    ----------
-    app : ASGIApp
-        What is guarded.
-    hosts : iterable of str
-        What may stand in Host, with the port.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
@@ -102,15 +95,7 @@ _OWN_STYLE = {"content-security-policy": "default-src 'none'; style-src 'unsafe-
 
 
 def application(pool: WorkerPool, hosts: Iterable[str]) -> ASGIApp:
-    """Return the application.
-
-    Parameters
-    ----------
-    pool : WorkerPool
-        Who answers; it is started and stopped with the application.
-    hosts : iterable of str
-        What may stand in Host, with the port.
-    """
+    """Return the application."""
     found, document, asked = page_files(), openapi(), names()
     described = {"openapi.json": document.encode(), "api.html": api_page(document).encode()}
 

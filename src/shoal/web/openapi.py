@@ -112,13 +112,7 @@ def _parameter(each: Parameter) -> dict[str, Any]:
 
 
 def api_page(document: str) -> str:
-    """Return the page of an OpenAPI document.
-
-    Parameters
-    ----------
-    document : str
-        The document, as JSON.
-    """
+    """Return the page of an OpenAPI document."""
     content = json.loads(document)
     info = content["info"]
     parts = [

@@ -91,17 +91,7 @@ def _within(folder: Traversable, path: str) -> dict[str, bytes]:
 
 
 def sent(request: "Request", path: str, content: bytes) -> "Response":
-    """Return a file, or that it has not changed.
-
-    Parameters
-    ----------
-    request : Request
-        What was asked, perhaps with the tag of what the browser has.
-    path : str
-        The path of the file, whose ending says what it is.
-    content : bytes
-        All of it.
-    """
+    """Return a file, or that it has not changed."""
     from starlette.responses import Response  # which a folder of files does without
 
     tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'

@@ -22,16 +22,10 @@ _MOST_HEAD = 1 << 14
 def serve_page(
     *, port: int = 0, most_seconds: float | None = None, ready: Callable[[str], object] = webbrowser.open
 ) -> None:
-    """Serve the page on this machine alone, until Ctrl-C or a signal says to end.
+    """Serve the page on this machine alone, until Ctrl-C or a signal says to end; port 0 takes a free one.
 
-    Parameters
-    ----------
-    port : int
-        Where to listen; 0 takes a free port.
-    most_seconds : float, optional
-        The longest that any question may take; each has its own limit if not given.
-    ready : callable
-        Is called with the address as soon as it listens.
+    `ready` is called with the address as soon as it listens. Each question has its own limit on time, and
+    `most_seconds` if that is less.
     """
     try:
         from uvicorn import Config, Server

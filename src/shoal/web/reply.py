@@ -54,33 +54,12 @@ def _finite(value: Any) -> Any:
 
 
 def refusal(status: int, message: str, field: str | None = None) -> Reply:
-    """Return a reply that says what is wrong.
-
-    Parameters
-    ----------
-    status : int
-        Of HTTP.
-    message : str
-        What is wrong, and what to do, in a sentence.
-    field : str, optional
-        The parameter that it is about.
-    """
+    """Return a reply that says what is wrong."""
     return Reply(status, JSON, _json({"error": " ".join(message.split()), "field": field}))
 
 
 def answered(name: str, texts: Mapping[str, str], body: str | None, form: str) -> Reply:
     """Return the reply to a question, whatever was asked.
-
-    Parameters
-    ----------
-    name : str
-        The question.
-    texts : Mapping
-        Its parameters, as they were typed.
-    body : str, optional
-        The text of a file.
-    form : str
-        One of `FORMS`.
 
     Examples
     --------

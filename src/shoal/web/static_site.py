@@ -26,12 +26,7 @@ _EPSILON = Axis("central ε", "log", 1e-7, 20.0)
 def write(folder: Path, pyodide: Path | None = None) -> None:
     """Write all files of the page into a folder, which is made if it is not there.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to write.
-    pyodide : Path, optional
-        A folder with Pyodide and the wheel of python-flint for it, so that certificates are proved in the browser.
+    With `pyodide`, as `browser_proofs` takes it, certificates are proved in the browser.
     """
     served = page_files()
     files = {name: content for name, content in served.items() if name not in _SERVED}
@@ -85,8 +80,8 @@ def _frame(axis: Axis, against: str) -> str:
 _PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 _WHEEL = "python_flint-*wasm32.whl"
 _PARTS = (
-    "__init__.py", "assumptions.py", "charts", "digits.py", "errors.py", "lazy_names.py", "proofs", "review",
-    "strict_json.py",
+    "__init__.py", "assumptions.py", "charts", "digits.py", "documentation.py", "errors.py", "lazy_names.py", "proofs",
+    "review", "shown.py", "strict_json.py",
 )  # fmt: skip
 _ADVICE = (
     "get both with `npm pack pyodide`, which is to be unpacked, and `pip download --no-deps --only-binary :all: "
@@ -97,10 +92,7 @@ _ADVICE = (
 def browser_proofs(downloaded: Path) -> dict[str, bytes]:
     """Return the files for proofs in a browser, by their paths in the folder of the page.
 
-    Parameters
-    ----------
-    downloaded : Path
-        A folder with Pyodide's files, in it or in its folder ``package``, and one wheel of python-flint.
+    `downloaded` has Pyodide's files, in it or in its folder ``package``, and one wheel of python-flint.
     """
     folders = (downloaded, downloaded / "package")
     found: dict[str, bytes] = {}

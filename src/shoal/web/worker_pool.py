@@ -32,11 +32,6 @@ _WATCH = 1.0
 def packed(reply: Reply) -> bytes:
     """Return a reply as a frame.
 
-    Parameters
-    ----------
-    reply : Reply
-        What is sent.
-
     Examples
     --------
     >>> unpacked(packed(Reply(200, "text/plain", b"yes"))[4:])
@@ -141,15 +136,7 @@ class _Worker:
 
 
 class WorkerPool:
-    """Processes that answer questions, started before the first is asked.
-
-    Parameters
-    ----------
-    count : int
-        How many there are.
-    most_seconds : float, optional
-        The longest that any question may take; each has its own limit if not given.
-    """
+    """Processes that answer questions, started before the first is asked."""
 
     def __init__(self, count: int = 2, most_seconds: float | None = None) -> None:
         self._count, self._most_seconds = count, most_seconds
@@ -176,19 +163,7 @@ class WorkerPool:
         await asyncio.gather(*(worker.ended() for worker in self._all))
 
     async def answer(self, name: str, texts: Mapping[str, str], body: str | None, form: str) -> Reply:
-        """Return the reply to a question; if this is cancelled, nobody waits for it any more.
-
-        Parameters
-        ----------
-        name : str
-            The question.
-        texts : Mapping
-            Its parameters, as they were typed.
-        body : str, optional
-            The text of a file.
-        form : str
-            What is asked for, the facts or something else.
-        """
+        """Return the reply to a question; if this is cancelled, nobody waits for it any more."""
         asked = json.dumps({"question": name, "texts": dict(texts), "body": body, "form": form}).encode()
         kind = question(name)
         seconds = kind.seconds if self._most_seconds is None else min(kind.seconds, self._most_seconds)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
-from shoal.charts.chart_parts import printable
 from shoal.checks import probability, whole
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.options import Count, Flag, Json, Number, Person
@@ -26,6 +25,7 @@ from shoal.planning.coded_strings import CODES, MOST_BITS, CodedStrings
 from shoal.planning.hitters import Hitters, compared, hunted
 from shoal.planning.hunt import hunt
 from shoal.planning.simulation import zipf_people
+from shoal.shown import printable
 
 __all__ = ["hitters"]
 

@@ -18,7 +18,7 @@ from shoal.cli.pictures import check_plot, save_plot
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
-from shoal.planning.error_chart import error_chart
+from shoal.planning.error_curves import ErrorCurves
 from shoal.planning.plan import Choice
 from shoal.questions.plan import plan as question
 
@@ -68,7 +68,7 @@ def plan_mechanism(
     if output is not None:
         with whole_file(output) as file:
             file.write((dumps(facts, indent=2) + "\n").encode())
-    picture = save_plot(plot, error_chart(result)) if plot is not None else None
+    picture = save_plot(plot, ErrorCurves.of(result).chart()) if plot is not None else None
     table = partial(_print_plan, choices=result.choices)
     show(facts | {"output": str(output) if output else None}, table, json=json, picture=picture)
 

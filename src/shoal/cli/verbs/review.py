@@ -62,17 +62,9 @@ def review(
     plain
         print the paragraph for a privacy notice.
     """
-    given = [
-        name
-        for name, value in (
-            ("task", task),
-            ("plan", plan),
-            ("ledger", ledger),
-            ("training", training),
-            ("reports", reports),
-        )
-        if value is not None
-    ]
+    files = {"task": task, "plan": plan, "ledger": ledger, "training": training}
+    inputs = [path for path in files.values() if path is not None]
+    given = [name for name, value in (files | {"reports": reports}).items() if value is not None]
     if len(given) != 1:
         raise ParameterError(
             "give one of --task, --plan, --ledger, --training, or --reports with what each person runs"
@@ -92,23 +84,24 @@ def review(
         raise ParameterError(f"what each person runs is in the {given[0]}; give such options with --reports only")
     if plain and json:
         raise ParameterError("give either --plain or --json: both are printed")
-    inputs = [path for path in (task, plan, ledger, training) if path is not None]
     for path in (output, registry):
         if path is not None:
             check_output(path, inputs)
     if output is not None and registry is not None and output.absolute() == registry.absolute():
         raise ParameterError("--output and --registry are the same file; give them two names")
-    made = _made(
-        title=title,
-        task=task,
-        plan=plan,
-        ledger=ledger,
-        training=training,
-        reports=reports,
-        local=local,
-        delta=delta,
-        fakes=fakes,
-    )
+    if reports is None:
+        made = _of_file(given[0], inputs[0], title, delta=delta, fakes=fakes)
+    else:
+        from shoal.review.sources import of_parameters
+
+        made = of_parameters(
+            local.described(),
+            title="shuffled reports" if title is None else title,
+            reports=reports,
+            local_delta=local.local_delta,
+            delta=usual_delta(delta, None),
+            fakes=fakes,
+        )
     texts = dict[Path, str]()
     if output is not None:
         texts[output] = made.to_html()
@@ -135,45 +128,23 @@ def review(
             print(f"written: {path}")
 
 
-def _made(
-    *,
-    title: str | None,
-    task: Path | None,
-    plan: Path | None,
-    ledger: Path | None,
-    training: Path | None,
-    reports: float | None,
-    local: LocalRandomizer,
-    delta: float | None,
-    fakes: float,
-) -> Review:
-    """Return the review of what was given."""
-    if task is not None:
-        from shoal.collect.task import Task
-        from shoal.review.task_review import task_review
-
-        return task_review(Task.read(task), title=title)
-    if ledger is not None:
-        from shoal.review.sources import ledger_review
-
-        text = text_of(ledger)
-        rounds = ledger_in(text.text, text.name)
-        return ledger_review(rounds, title=_titled(title, ledger.stem), delta=usual_delta(delta, rounds))
+def _of_file(kind: str, path: Path, title: str | None, *, delta: float | None, fakes: float) -> Review:
+    """Return the review of a file of this kind: a task, a plan, a ledger or a training."""
+    from shoal.collect.task import Task
     from shoal.review import sources
+    from shoal.review.task_review import task_review
 
-    if plan is not None:
-        text = text_of(plan)
-        return sources.of_plan(text.text, text.name, title=_titled(title, "a histogram"), fakes=fakes)
-    if training is not None:
-        return sources.of_training(training, title=_titled(title, training.stem))
-    return sources.of_parameters(
-        local.described(),
-        title=_titled(title, "shuffled reports"),
-        reports=reports or 0,
-        local_delta=local.local_delta,
-        delta=usual_delta(delta, None),
-        fakes=fakes,
-    )
+    if kind == "task":
+        return task_review(Task.read(path), title=title)
+    if kind == "training":
+        return sources.of_training(path, title=path.stem if title is None else title)
+    text = text_of(path)
+    if kind == "plan":
+        title = "a histogram" if title is None else title
+        return sources.of_plan(text.text, text.name, title=title, fakes=fakes)
+    rounds = ledger_in(text.text, text.name)
+    title = path.stem if title is None else title
+    return sources.ledger_review(rounds, title=title, delta=usual_delta(delta, rounds))
 
 
 def _several(plan: Path | None) -> bool:
@@ -184,7 +155,3 @@ def _several(plan: Path | None) -> bool:
 
     text = text_of(plan)
     return PlannedRounds.from_json(text.text, text.name).rounds > 1
-
-
-def _titled(title: str | None, otherwise: str) -> str:
-    return otherwise if title is None else title

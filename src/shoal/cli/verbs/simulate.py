@@ -69,9 +69,10 @@ def simulate(
     check_suffix("plot", plot, PICTURES, inputs)
     check_exists(data)
     mechanism, names, _ = choice.chosen(column or "")
-    if data is None:
+    if people is not None:
         counts = zipf_people(people, mechanism.categories)
     else:
+        assert data is not None
         counts = np.zeros(mechanism.categories, np.int64)
         for batch in values(data, column or "", names):
             counts += np.bincount(batch, minlength=mechanism.categories)

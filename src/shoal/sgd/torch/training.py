@@ -36,7 +36,6 @@ from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.kernels import runs_on
 from shoal.sgd.torch.peers import Peers, mark_of
 from shoal.sgd.torch.precision import check_arithmetic, whole_convolutions
-from shoal.sgd.torch.progress_curve import progress_curve
 from shoal.sgd.torch.step_noise import StepNoise
 
 __all__ = ["Schedule", "Training", "Validation", "WatchedParameters"]
@@ -308,6 +307,8 @@ class Training:
         batch_losses : bool
             Whether the losses of batches are drawn too, which are not private: for those who may see the data.
         """
+        from shoal.sgd.torch.progress_curve import progress_curve
+
         losses = self._losses if batch_losses else []
         return progress_curve(self.account, batch_losses=losses, validation_losses=self.validation_losses)
 

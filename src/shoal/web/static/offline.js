@@ -103,7 +103,6 @@ const ANSWERS = {
     label.setAttribute("x", Math.min(x + 9, right - 70));
     label.setAttribute("y", Math.max(y - 8, Number(top) + 12));
     label.textContent = `ε = ${up(answer, 3)}`;
-    chart.querySelector("text.shoal-line")?.remove();
     const drawn = new XMLSerializer().serializeToString(chart);
     return as === "svg" ? drawn.replace(">", () => `>${style}`) : drawn;
   },

@@ -1,23 +1,31 @@
-"""What every result can do beside being a number: a picture, a data frame, and both in a notebook."""
+"""What every result can do beside being a number: a picture, a data frame, and both in a notebook.
 
+How a result looks is in `shoal.charts.drawings`, which is imported when a picture is asked for: results and those who
+only pass them on need no charts.
+"""
+
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from shoal.charts.chart_parts import printable
-from shoal.checks import known
+from shoal.digits import rounded_up
 from shoal.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from shoal.charts.svg_chart import Chart
+    from shoal.charts import Chart
 
-__all__ = ["FRAMES", "Shown", "frame"]
+__all__ = ["FRAMES", "Shown", "ShownCurve", "frame", "printable"]
 
 FRAMES = ("pandas", "polars", "arrow")
 """The kinds of data frames that results come as."""
 _MOST_ROWS = 20
+_FEW_POINTS = 21
+"""How many points a line has in a notebook, where nobody wants to wait."""
+_DELTAS = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
+"""The δ of the table of a curve."""
 
 
 class Shown:
@@ -26,12 +34,17 @@ class Shown:
     __slots__ = ()
 
     @abstractmethod
-    def chart(self) -> "Chart":
-        """Return the picture, ready to be written as SVG."""
-
-    @abstractmethod
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         """Return the numbers as columns of equal length, by name."""
+
+    def chart(self) -> "Chart":
+        """Return the picture, ready to be written as SVG."""
+        return self._drawn()
+
+    def _drawn(self, **options: object) -> "Chart":
+        """Return the picture of this value, with the options of the function that draws it."""
+        chart: Chart = import_module("shoal.charts.drawings").drawn(self, **options)
+        return chart
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the picture with matplotlib, and return its axes.
@@ -82,6 +95,30 @@ class Shown:
         return f"<div>{caption}<table><tr>{head}</tr>{rows}{more}</table>{self._small_chart().svg()}</div>"
 
 
+class ShownCurve(Shown):
+    """A result that has an ε for each δ."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _epsilon_or_nan(self, delta: float) -> float:
+        """Return ε, or NaN where there is none."""
+
+    def _columns(self) -> dict[str, list[float]]:
+        return {"delta": list(_DELTAS), "epsilon": [self._epsilon_or_nan(delta) for delta in _DELTAS]}
+
+    def _shown(self, epsilon: float) -> str:
+        """Return ε as it is printed: rounded up, as a guarantee."""
+        return rounded_up(epsilon)
+
+    def _cells(self) -> dict[str, list[str]]:
+        epsilons = ["–" if math.isnan(value) else self._shown(value) for value in self._columns()["epsilon"]]
+        return {"δ": [f"{delta:.0e}" for delta in _DELTAS], "ε": epsilons}
+
+    def _small_chart(self) -> "Chart":
+        return self._drawn(points=_FEW_POINTS)
+
+
 def _text(cell: Any) -> str:
     if cell is None or cell != cell:  # noqa: PLR0124  (NaN is not itself)
         return "–"
@@ -92,6 +129,8 @@ def _text(cell: Any) -> str:
 
 def frame(columns: Mapping[str, Any], kind: str = "pandas") -> Any:
     """Return a data frame of one of the kinds."""
+    from shoal.checks import known  # which takes numpy along, and proofs need none
+
     library = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}[known(FRAMES, kind=kind)]
     try:
         module = import_module(library)
@@ -100,3 +139,20 @@ def frame(columns: Mapping[str, Any], kind: str = "pandas") -> Any:
         raise MissingExtraError(f"a frame needs {library}: pip install {how}; to_dict needs nothing") from None
     make = module.table if kind == "arrow" else module.DataFrame
     return make({name: list(column) for name, column in columns.items()})
+
+
+def printable(text: object) -> str:
+    """Return a line of text without control characters, halves of letters, and marks that turn its direction.
+
+    Examples
+    --------
+    >>> printable("a" + chr(0) + "b" + chr(0xD800)), printable("one" + chr(9) + "two")
+    ('a�b�', 'one two')
+    """
+    words = str(text).replace("\t", " ").replace("\n", " ").replace("\r", " ")
+    return "".join("\ufffd" if _refused(ord(letter)) else letter for letter in words)
+
+
+def _refused(code: int) -> bool:
+    unreadable = code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF)
+    return unreadable or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
