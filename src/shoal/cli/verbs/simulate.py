@@ -70,6 +70,7 @@ def simulate(
     check_exists(data)
     mechanism, names, _ = choice.chosen(column or "")
     if data is None:
+        assert people is not None
         counts = zipf_people(people, mechanism.categories)
     else:
         counts = np.zeros(mechanism.categories, np.int64)
