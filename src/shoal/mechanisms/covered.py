@@ -280,8 +280,8 @@ class Covered(Bundled):
         """Return the variance of estimates, that of the messages of people and that of the covers."""
         constant, slope = self.moments.line(blocks)
         own = (constant + slope * frequencies) / people
-        of_cover = self._cover[1] / (people * self.moments.scale) ** 2
-        return np.asarray(own + covers * of_cover)
+        of_covers = covers * self._cover[1] / (people * self.moments.scale) ** 2
+        return np.asarray(own + of_covers)
 
     def variance(self, frequencies: ArrayLike | None = None, *, reports: Number) -> Array:
         """Return the variance of each estimated frequency, given the people, in closed form."""
