@@ -155,10 +155,10 @@ def test_rounds_without_a_proof_say_which() -> None:
 def test_ledgers_are_proved() -> None:
     book = shoal.Ledger()
     with pytest.raises(shoal.errors.NoPairError, match="empty ledger"):
-        book.certify(1e-6)
+        book.certify(delta=1e-6)
     for reports in (10_000, 20_000, 10_000):
         book.record(shoal.amplify(local_epsilon=1, reports=reports))
-    certificate = book.certify(1e-6)
+    certificate = book.certify(delta=1e-6)
     assert certificate.printed_epsilon == book.spent(1e-6)
     assert isinstance(certificate.claim, RoundsClaim)
     assert sorted(times for _, times in certificate.claim.parts) == [1, 2]
