@@ -98,7 +98,10 @@ def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
 
 @pytest.mark.slow
 def test_a_plan_compares_mechanisms_in_a_few_files() -> None:
-    plans = [{"categories": 11, "reports": 1_001, "epsilon": 0.9}, {"categories": 10, "reports": 1_000, "epsilon": 1}]
+    plans: list[dict[str, Any]] = [
+        {"categories": 11, "reports": 1_001, "epsilon": 0.9},
+        {"categories": 10, "reports": 1_000, "epsilon": 1},
+    ]
     made: list[shoal.Plan] = []
     files, _ = walked(lambda: made.append(shoal.plan(**plans.pop())))
     compared = {inspect.getsourcefile(type(choice.mechanism)) for plan in made for choice in plan.choices}
