@@ -53,7 +53,7 @@ def test_a_page_and_its_json_are_proved() -> None:
 def test_fields_may_be_in_any_order() -> None:
     """Sorted by another program, the format follows the certificates, which may be long."""
     table = shoal.MatrixRandomizer(np.random.default_rng(1).dirichlet(np.ones(20), 8))
-    review = RoundReview("a table", lambda count: shoal.amplify(table, reports=count), 200, mechanism=table).review()
+    review = RoundReview("a table", lambda count: shoal.amplify(table, reports=count), 20, mechanism=table).review()
     text = json.dumps(json.loads(review.to_json()), sort_keys=True, indent=1)
     assert text.index('"format": "shoal-review') > 4096
     assert is_review(text)

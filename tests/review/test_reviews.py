@@ -128,7 +128,7 @@ def test_a_ledger_has_all_its_rounds_and_what_is_left() -> None:
     curve = shoal.amplify(local_epsilon=1, reports=10_000)
     with ledger.budget(curve, epsilon=1, delta=1e-6, label="<i>monday</i>"):
         pass
-    ledger.record(curve, rounds=29, label="later")
+    ledger.record(curve, rounds=4, label="later")
     review = ledger_review(ledger, title="telemetry", delta=1e-6)
     assert review.objection() == ""
     assert rounded_up(ledger.spent(1e-6)) in _texts(review)

@@ -28,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _trained(folder: Path, *more: str) -> Path:
     table, path = folder / "people.csv", folder / "model.npz"
-    table.write_text("age,income\n" + "".join(f"{i % 7},{'low' if i % 7 < 3 else 'high'}\n" for i in range(999)))
+    table.write_text("age,income\n" + "".join(f"{i % 7},{'low' if i % 7 < 3 else 'high'}\n" for i in range(399)))
     words = ["train", str(table), "--target", "income", "--noise-multiplier", "4", "--batch-size", "32"]
     assert main([*words, "--output", str(path), *more]) == 0
     return path

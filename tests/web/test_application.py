@@ -77,11 +77,12 @@ def test_every_question_has_code_to_copy(page: Page) -> None:
 def test_charts_are_files_or_parts_of_the_page(page: Page) -> None:
     for name in ("amplify", "attack", "compare", "curve", "plan", "rounds", "sgd"):
         texts = dict(parse_qsl(EXAMPLES[name]))
-        whole, part = page.ask(name, **texts, as_="svg"), page.ask(name, **texts, as_="inline")
-        assert whole.status == part.status == 200
+        whole = page.ask(name, **texts, as_="svg")
+        assert whole.status == 200 and b"<style>" in whole.body
         assert whole.headers["content-type"].startswith("image/svg+xml")
-        assert b"<style>" in whole.body and b"<style>" not in part.body
         assert "style-src 'unsafe-inline'" in whole.headers["content-security-policy"]
+    part = page.ask("amplify", reports=1000, local_epsilon=1, as_="inline")
+    assert part.body.startswith(b"<svg") and b"<style>" not in part.body
     refused = page.ask("explain", as_="svg")
     assert (refused.status, refused.json["field"]) == (400, None)
     assert page.send("/charts.css").headers["content-type"].startswith("text/css")
@@ -118,9 +119,7 @@ def test_wrong_input_names_its_field(page: Page) -> None:
         ({"reports": "0,5", "local_epsilon": 1}, "reports", "a comma is not a decimal point"),
         ({"reports": 100}, "local_epsilon", "this needs local_epsilon"),
         ({"reports": 0, "local_epsilon": 1}, "reports", "at least 1"),
-        ({"reports": 10, "local_epsilon": -1}, "local_epsilon", "local_epsilon must be"),
         ({"reports": 10, "local_epsilon": "nan"}, "local_epsilon", "NaN"),
-        ({"reports": 10, "local_epsilon": 1, "delta": 2}, "delta", "less than 1"),
         ({"reports": 10, "local_epsilon": 1, "bound": "strong-clone"}, "bound", "did you mean strong-clones"),
         ({"reports": 10, "local_epsilon": 1, "as_": "poem"}, None, "as must be one of"),
         ({"reports": 10, "local_epsilon": 1, "people": 3}, None, "parameter must be one of"),
