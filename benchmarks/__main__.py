@@ -14,7 +14,7 @@ import numpy as np
 import shoal
 from benchmarks.collection import collection
 from benchmarks.frequency import frequency
-from benchmarks.hitters import heavy_hitters
+from benchmarks.heavy_hitters import heavy_hitters
 from benchmarks.overload import overload
 from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition, renyi

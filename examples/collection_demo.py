@@ -73,8 +73,8 @@ def demonstrate(people: float, folder: Path | None, plot: Path | None, say: Call
     number = whole(people=people, least=_LEAST + 2, most=1_000_000)
     if plot is not None and (plot.suffix.lower() != ".png" or not plot.parent.is_dir()):
         raise ParameterError(f"plot must be a .png file in a folder that is there, got {str(plot)!r}")
-    fakes = number // 100
-    least = _LEAST + fakes
+    malicious = number // 100
+    least = _LEAST + malicious
     begun = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(cleaned_up())
@@ -85,7 +85,7 @@ def demonstrate(people: float, folder: Path | None, plot: Path | None, say: Call
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise ParameterError(f"{path} is not an empty folder; give --folder a new one")
             path.mkdir(parents=True, exist_ok=True)
-        facts = _Demonstration(path, stack, say).run(number, max(round(_SHARE * number), least), fakes)
+        facts = _Demonstration(path, stack, say).run(number, max(round(_SHARE * number), least), malicious)
         if plot is not None:
             with whole_file(plot) as file:
                 file.write((path / _PICTURE).read_bytes())
@@ -101,7 +101,7 @@ class _Demonstration:
         stack.callback(os.close, self._tie)
         stack.callback(os.close, ours)
 
-    def run(self, people: int, minimum: int, fakes: int) -> dict[str, Any]:
+    def run(self, people: int, minimum: int, malicious: int) -> dict[str, Any]:
         """Go through all steps."""
         self._shoal("keygen", "analyst", "--folder", "analyst")
         self._shoal("keygen", "shuffler", "--folder", "shuffler")
@@ -113,7 +113,7 @@ class _Demonstration:
             "--epsilon-limit": f"{_LIMIT:g}",
             "--delta": f"{_DELTA:g}",
             "--minimum": str(minimum),
-            "--fakes": str(fakes),
+            "--malicious": str(malicious),
             "--round": str(max(_SHORTEST, -(-people // _PACE))),
             "--analyst-key": "analyst/analyst.pub",
             "--shuffler-key": "shuffler/shuffler.pub",

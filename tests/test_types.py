@@ -11,7 +11,15 @@ from shoal.files.encode import encode
 from shoal.lower_limit import LowerBound
 
 _ANSWERS = [shoal.amplify, shoal.compare, shoal.lower_bound, shoal.compose, shoal.calibrate, shoal.explain]
-_DATA = [shoal.plan, shoal.plan_quantiles, shoal.plan_sum, shoal.hitters, shoal.hunt, shoal.audit, encode]
+_DATA = [
+    shoal.plan,
+    shoal.plan_quantiles,
+    shoal.plan_sum,
+    shoal.heavy_hitters,
+    shoal.plan_heavy_hitters,
+    shoal.audit,
+    encode,
+]
 _MECHANISMS = [
     each
     for each in (getattr(shoal, name) for name in dir(shoal))

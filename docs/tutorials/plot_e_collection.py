@@ -60,7 +60,7 @@ run(
         "2",
         "--epsilon-limit",
         "1",
-        "--fakes",
+        "--malicious",
         "10",
     ),
     *("--minimum", "250", "--round", "8s"),

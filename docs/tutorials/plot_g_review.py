@@ -32,7 +32,7 @@ asked = [
     "5",
     "--local-epsilon",
     "2",
-    "--fakes",
+    "--malicious",
     "100",
 ]
 main(["review", *asked, "--title", "Colours of cars", "--output", str(page)])

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from shoal.pairs.decomposition import Decomposition as Decomposition
     from shoal.pairs.likelihoods import Likelihoods as Likelihoods
     from shoal.pairs.randomizer import Randomizer as Randomizer
-    from shoal.planning.hitters import hitters as hitters
-    from shoal.planning.hunt import hunt as hunt
+    from shoal.planning.heavy_hitter_plan import plan_heavy_hitters as plan_heavy_hitters
+    from shoal.planning.heavy_hitters import heavy_hitters as heavy_hitters
     from shoal.planning.number_plans import plan_quantiles as plan_quantiles
     from shoal.planning.number_plans import plan_sum as plan_sum
     from shoal.planning.plan import Plan as Plan

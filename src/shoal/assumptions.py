@@ -114,20 +114,20 @@ RATIOS = _of_the_randomizer(
 )
 
 
-def shuffled(fakes: int = 0) -> Assumption:
-    """Return the assumption that reports are shuffled, if an observer has made up or knows at most `fakes` of them.
+def shuffled(malicious: int = 0) -> Assumption:
+    """Return the assumption that reports are shuffled, if an observer has made up or knows at most `malicious` of them.
 
     Parameters
     ----------
-    fakes : int
+    malicious : int
         m.
     """
     known = "none of them, and knows none of them"
-    if fakes:
-        known = f"or knows, at most {fakes:,} of them"
+    if malicious:
+        known = f"or knows, at most {malicious:,} of them"
     return Assumption(
         "the reports are permuted uniformly at random, nothing else tells who sent which, and whoever looks has made "
-        f"up{',' if fakes else ''} {known}",
+        f"up{',' if malicious else ''} {known}",
         Topic.SHUFFLE,
         "the answers are mixed completely at random; nothing else, such as a time or an address, tells who sent which; "
         "and whoever looks at them has made up none of the others, and knows none of them",

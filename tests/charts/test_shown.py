@@ -31,8 +31,8 @@ from shoal.files.names import Names
 from shoal.lower_limit import LowerBound
 from shoal.mechanisms import Categorical
 from shoal.mechanisms.mechanism import Counts
-from shoal.planning.hitters import Hitters
-from shoal.planning.hunt import Hunt
+from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
+from shoal.planning.heavy_hitters import HeavyHitters
 from shoal.planning.plan import Choice
 from shoal.planning.simulation import Trials, run_trials
 from shoal.shown import Shown
@@ -84,9 +84,9 @@ def _mixed() -> MixEstimate:
     return split.estimate(sums, reports=1_000)
 
 
-def _hitters() -> Hitters:
+def _hitters() -> HeavyHitters:
     words = ["red"] * 6_000 + ["green"] * 3_000 + [_HARM[:5]] * 1_000
-    return shoal.hitters(words, epsilon=1, bits=40, simulation=shoal.Simulation(seed=1))
+    return shoal.heavy_hitters(words, epsilon=1, bits=40, simulation=shoal.Simulation(seed=1))
 
 
 def _ledger() -> shoal.Ledger:
@@ -115,7 +115,7 @@ def _result() -> Result:
     counts = mechanism.aggregate([0] * 60 + [1] * 40 + [2] * 20)
     names = Names.labelled([_HARM, "green & blue", '"'])
     task = Task(
-        question=_HARM, mechanism=mechanism, names=names, delta=1e-6, epsilon_limit=2.0, minimum=100, fakes=0,
+        question=_HARM, mechanism=mechanism, names=names, delta=1e-6, epsilon_limit=2.0, minimum=100, malicious=0,
         round_seconds=60, too_small="discard", replay_rounds=2, analyst_key=_key(), shuffler_key=_key(),
     )  # fmt: skip
     return Result.of(task, Tally(round=1, counts=counts, undecryptable=0, malformed=0, duplicate=0))
@@ -129,7 +129,7 @@ _MAKERS: dict[type, Callable[[], Any]] = {
     Choice: lambda: _plan().best,
     Comparison: lambda: shoal.compare(local_epsilon=1, reports=10_000, delta=1e-6)[-1],
     Estimate: _estimate,
-    Hitters: _hitters,
+    HeavyHitters: _hitters,
     shoal.Ledger: _ledger,
     LevelEstimate: _levels,
     TreeEstimate: _tree,
@@ -149,7 +149,7 @@ _MAKERS: dict[type, Callable[[], Any]] = {
 _NO_RESULTS = {
     # What is asked, what is run, and what is kept between: descriptions, not answers.
     Counts,
-    Hunt,
+    HeavyHitterPlan,
     Theorem,
     shoal.collect.DummyRounds,
     shoal.collect.HeavyHitterRounds,

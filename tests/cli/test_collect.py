@@ -37,7 +37,7 @@ from tests.collect.world import World, make_exact_world
 
 NEW = (
     "task new --question Which? --categories a,b,c,d --mechanism randomized-response --local-epsilon 2 "
-    "--epsilon-limit 1 --analyst-key analyst.pub --shuffler-key shuffler.pub --minimum 1000 --fakes 0"
+    "--epsilon-limit 1 --analyst-key analyst.pub --shuffler-key shuffler.pub --minimum 1000 --malicious 0"
 )
 
 FEW: dict[str, Any] = {"mechanism": shoal.RandomizedResponse(categories=16, local_epsilon=40)}
@@ -109,7 +109,7 @@ def test_private_keys_are_private(folder: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.usefixtures("keys")
 def test_a_task_is_made_shown_and_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    made = facts_of(capsys, f"{NEW} --round 10m".replace("--minimum 1000 --fakes 0", "--fakes 10"))
+    made = facts_of(capsys, f"{NEW} --round 10m".replace("--minimum 1000 --malicious 0", "--malicious 10"))
     task = Task.read(folder / "task.json")
     assert made["id"] == task.id
     assert (made["round_seconds"], made["fakes"], made["too_small"], made["delta"]) == (600, 10, "extend", 1e-6)
@@ -139,9 +139,9 @@ def test_how_many_fakes_is_asked(
 ) -> None:
     """Nobody gets a task with 0 who has not said so, and whoever has is told what it means, in all three places."""
     capsys.readouterr()
-    unsaid = NEW.replace(" --fakes 0", "")
+    unsaid = NEW.replace(" --malicious 0", "")
     told = refused(capsys, unsaid)
-    assert "needs --fakes with a value" in told and "With 0 the central ε holds only if there is not one" in told
+    assert "needs --malicious with a value" in told and "With 0 the central ε holds only if there is not one" in told
     assert not (folder / "task.json").exists()
     task = facts_of(capsys, NEW)
     for command in (NEW, "task show task.json", f"task verify task.json --id {task['id']}"):
@@ -155,19 +155,23 @@ def test_how_many_fakes_is_asked(
         typed.write("37\n")
         typed.flush()
         status, out, error = run(capsys, f"{unsaid} --output other.json")
-        assert status == 0 and "how many fakes?" in error and "at most 37 of the other reports" in " ".join(out.split())
+        assert (
+            status == 0
+            and "how many malicious reports?" in error
+            and "at most 37 of the other reports" in " ".join(out.split())
+        )
         typed.write("few\n")
         typed.flush()
         status, _, error = run(capsys, f"{unsaid} --output third.json")
-        assert status == 2 and "fakes must be a whole number" in error
-    assert Task.read(folder / "other.json").fakes == 37
+        assert status == 2 and "malicious must be a whole number" in error
+    assert Task.read(folder / "other.json").malicious == 37
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("keys")
 def test_what_a_task_with_dummies_or_covers_assumes_of_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Dummies hide everybody, whatever others send; covers of fakes hide nobody, and no ε₀ is left."""
-    common = "task new --question Which? --categories a,b --fakes 0 --minimum 500 --epsilon-limit 2"
+    """Dummies hide everybody, whatever others send; covers of malicious reports hide nobody, and no ε₀ is left."""
+    common = "task new --question Which? --categories a,b --malicious 0 --minimum 500 --epsilon-limit 2"
     keys = "--analyst-key analyst.pub --shuffler-key shuffler.pub --schema schema.json"
     told = {}
     for mechanism in (shoal.Dummies(categories=2, epsilon=1, limit=40), shoal.Covered(categories=2, fill=0.5)):
@@ -362,8 +366,8 @@ def test_a_round_waits_for_its_helpers(folder: Path, keys: None, capsys: pytest.
     schema = shoal.Dummies(categories=3, epsilon=1, limit=27).to_dict()
     (folder / "schema.json").write_text(json.dumps(schema))
     new = (
-        "task new --question Which? --categories a,b,c --schema schema.json --epsilon-limit 1 --fakes 0 --minimum 2 "
-        "--analyst-key analyst.pub --shuffler-key shuffler.pub --helper-key"
+        "task new --question Which? --categories a,b,c --schema schema.json --epsilon-limit 1 --malicious 0 "
+        "--minimum 2 --analyst-key analyst.pub --shuffler-key shuffler.pub --helper-key"
     )
     told = refused(capsys, f"{new} analyst.pub")
     assert "analyst.pub is no public key of the helper" in told

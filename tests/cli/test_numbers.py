@@ -111,7 +111,7 @@ def test_texts_that_may_be_numbers_are_known() -> None:
     assert found == {
         ("randomize", "--categories"),
         ("simulate", "--categories"),
-        ("task", "hunt", "--round"),
+        ("task", "heavy-hitters", "--round"),
         ("task", "new", "--categories"),
         ("task", "new", "--round"),
     }
@@ -128,7 +128,7 @@ def test_a_count_of_categories_is_not_taken_for_names(capsys: pytest.CaptureFixt
 
 def test_a_round_may_last_an_hour_and_a_half(capsys: pytest.CaptureFixture[str]) -> None:
     keys = "--analyst-key a --shuffler-key s"
-    new = f"task new --question q {keys} --epsilon-limit 1 --fakes 0 --categories 4 --mechanism rappor"
+    new = f"task new --question q {keys} --epsilon-limit 1 --malicious 0 --categories 4 --mechanism rappor"
     for text, meant in {"1,5h": "1.5h", "0,5d": "0.5d", "1,5": "1.5"}.items():
         assert f"write {meant}\n" in refused(capsys, f"{new} --local-epsilon 1 --round {text}")
     assert "round must be a number of seconds" in refused(capsys, f"{new} --local-epsilon 1 --round soon")
@@ -168,7 +168,9 @@ def test_a_task_with_texts_for_numbers(capsys: pytest.CaptureFixture[str], tmp_p
         assert main(["keygen", role, "--folder", str(tmp_path)]) == 0
     path = tmp_path / "task.json"
     keys = f"--analyst-key {tmp_path}/analyst.pub --shuffler-key {tmp_path}/shuffler.pub --output {path}"
-    asked = f"--question q --categories 1e3 --mechanism rappor --local-epsilon 1 --epsilon-limit 0.5 --fakes 0 {keys}"
+    asked = (
+        f"--question q --categories 1e3 --mechanism rappor --local-epsilon 1 --epsilon-limit 0.5 --malicious 0 {keys}"
+    )
     assert main(["task", "new", *asked.split(), "--round", "1.5h"]) == 0
     capsys.readouterr()
     content = json.loads(path.read_text())

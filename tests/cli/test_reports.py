@@ -326,11 +326,11 @@ def events(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("verb", ["randomize", "sum", "quantiles", "hitters"])
+@pytest.mark.parametrize("verb", ["randomize", "sum", "quantiles", "heavy-hitters"])
 def test_many_rows_of_one_person_are_refused(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("events.csv").write_text("who,color,age\n" + "person-1,red,3\n" * 1000)
     numbers = "--column age --lower 0 --upper 9 --epsilon 1"
-    options = {"randomize": f"{OPTIONS} --output r.shoal", "hitters": "--column color --epsilon 1"}
+    options = {"randomize": f"{OPTIONS} --output r.shoal", "heavy-hitters": "--column color --epsilon 1"}
     status, _, error = run(capsys, f"{verb} events.csv {options.get(verb, numbers)} --person who")
     assert status == 2
     assert "row 2 (line 3): this person has an earlier row" in error
@@ -374,7 +374,7 @@ def test_without_a_column_of_people_the_assumption_stands_beside_epsilon(
     assert (status, "--rows-per-person must come with --person" in error) == (2, True)
 
 
-@pytest.mark.parametrize("verb", ["randomize", "sum", "quantiles", "hitters"])
+@pytest.mark.parametrize("verb", ["randomize", "sum", "quantiles", "heavy-hitters"])
 def test_the_help_says_that_a_row_is_a_person(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = " ".join(run(capsys, f"{verb} --help")[1].replace("│", " ").split())
     assert "only if each has one row of the table" in words

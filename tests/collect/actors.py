@@ -21,7 +21,7 @@ from shoal.collect.sender import Helper
 from shoal.collect.task import Task
 from tests.collect.running import PATIENCE, Running
 
-__all__ = ["Helping", "hunt_step"]
+__all__ = ["Helping", "search_step"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +35,7 @@ def _acted(shuffler: Running, folder: Path, point: str | None, **content: Any) -
     return subprocess.run(command, cwd=_ROOT, timeout=PATIENCE, capture_output=True, check=False).returncode
 
 
-def hunt_step(shuffler: Running, folder: Path, point: str | None = None, value: str | None = None) -> int:
+def search_step(shuffler: Running, folder: Path, point: str | None = None, value: str | None = None) -> int:
     """Report a value, or else sign and hand over the next list, in a process; return how it ended."""
     world = shuffler.world
     if value is not None:

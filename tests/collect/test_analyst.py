@@ -304,7 +304,7 @@ def test_arguments_are_checked(world: World, folder: Path) -> None:
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_the_result_is_the_estimate_of_the_same_counts(name: str, tmp_path: Path) -> None:
     mechanism = MECHANISMS[name](categories=12, local_epsilon=2)
-    world = make_world(tmp_path, mechanism=mechanism, epsilon_limit=2.5, minimum=2, fakes=3)
+    world = make_world(tmp_path, mechanism=mechanism, epsilon_limit=2.5, minimum=2, malicious=3)
     reports = mechanism.randomize(np.arange(100) % 12, simulation=Simulation(seed=1))
     analyst = pulled(world, tmp_path / "analyst", world.sealed(reports) + world.junk(5))
     analyst.count(1, world.analyst_key)
@@ -471,7 +471,7 @@ def test_killed_while_it_counts_no_process_stays_behind(world: World, folder: Pa
 
 @pytest.mark.slow
 def test_half_junk_is_accounted_at_what_is_valid(tmp_path: Path) -> None:
-    world = make_world(tmp_path, minimum=400, fakes=10)
+    world = make_world(tmp_path, minimum=400, malicious=10)
     mechanism = world.task.mechanism
     reports = mechanism.randomize(np.arange(400) % 4, simulation=Simulation(seed=2))
     analyst = pulled(world, tmp_path / "analyst", world.sealed(reports) + world.junk(400))
@@ -487,7 +487,7 @@ def test_half_junk_is_accounted_at_what_is_valid(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_junk_can_push_a_round_over_the_limit(tmp_path: Path) -> None:
     """A round of the minimum keeps the limit; the same with junk in the place of most reports does not."""
-    world = make_world(tmp_path, minimum=400, fakes=10)
+    world = make_world(tmp_path, minimum=400, malicious=10)
     reports = world.task.mechanism.randomize(np.arange(60) % 4, simulation=Simulation(seed=2))
     analyst = pulled(world, tmp_path / "analyst", world.sealed(reports) + world.junk(400))
     analyst.count(1, world.analyst_key)
@@ -529,7 +529,7 @@ def test_below_the_minimum_is_withheld(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("valid", [1, 49, 50])
 def test_no_more_reports_than_fakes_leave_the_local_guarantee(tmp_path: Path, valid: int) -> None:
-    task = make_world(tmp_path, epsilon_limit=2.0, minimum=2, fakes=50).task
+    task = make_world(tmp_path, epsilon_limit=2.0, minimum=2, malicious=50).task
     tally = replace(_tally(task, valid), undecryptable=3)
     result = Result.of(task, tally)
     assert (result.accounted, result.epsilon, result.bound) == (0, task.mechanism.local_epsilon, "local")
@@ -539,15 +539,15 @@ def test_no_more_reports_than_fakes_leave_the_local_guarantee(tmp_path: Path, va
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fakes", [0, 1, 50])
-def test_no_central_guarantee_without_its_conditions(tmp_path: Path, fakes: int) -> None:
-    task = make_world(tmp_path, minimum=400, fakes=fakes).task
+@pytest.mark.parametrize("malicious", [0, 1, 50])
+def test_no_central_guarantee_without_its_conditions(tmp_path: Path, malicious: int) -> None:
+    task = make_world(tmp_path, minimum=400, malicious=malicious).task
     told = Result.of(task, _tally(task, 500)).holds
     many = {0: "none of the other reports is", 1: "at most 1 of the other reports is"}
-    assert many.get(fakes, f"at most {fakes} of the other reports are") in told
+    assert many.get(malicious, f"at most {malicious} of the other reports are") in told
     assert "the shuffler tells nobody who sent which" in told and "rounds add up" in told
-    small = make_world(tmp_path / "small", epsilon_limit=2.0, minimum=2, fakes=fakes).task
-    alone = Result.of(small, _tally(small, fakes + 2))
+    small = make_world(tmp_path / "small", epsilon_limit=2.0, minimum=2, malicious=malicious).task
+    alone = Result.of(small, _tally(small, malicious + 2))
     if alone.bound == "local":  # it does not claim what shuffling does not give
         assert "holds for everybody" not in alone.holds and "always remains" in alone.holds
 
@@ -564,7 +564,7 @@ def test_the_result_says_everything(tmp_path: Path) -> None:
     assert told["task"] == world.task.id and told["question"] == world.task.question and told["round"] == 1
     assert [told[f"reports_{kind}"] for kind in ("received", "invalid", "valid", "accounted")] == [507, 7, 500, 490]
     assert told["invalid"] == {"undecryptable": 4, "malformed": 2, "duplicate": 1}
-    assert told["fakes_assumed"] == 10 and told["epsilon"] <= told["epsilon_limit"] == 1
+    assert told["malicious_assumed"] == 10 and told["epsilon"] <= told["epsilon_limit"] == 1
     assert told["category"] == ["a", "b", "c", "d"]
     assert all(len(told[column]) == 4 for column in ("frequency", "standard_error", "lower", "upper"))
     assert {"local_epsilon", "delta", "theorem", "bound", "holds", "mechanism", "confidence"} <= told.keys()
@@ -577,9 +577,9 @@ def test_rounds_add_up(tmp_path: Path) -> None:
     task = make_world(tmp_path).task
     result = Result.of(task, _tally(task, 5000), others=[_tally(task, 1000), _tally(task, 3000)], rounds=3)
     assert result.rounds == 3 and result.composed_epsilon is not None
-    single = shoal.amplify(local_epsilon=2, reports=task.minimum - task.fakes)
+    single = shoal.amplify(local_epsilon=2, reports=task.minimum - task.malicious)
     assert single.epsilon(task.delta) < result.composed_epsilon < 3 * single.epsilon(task.delta / 3)
-    exact = [shoal.amplify(local_epsilon=2, reports=valid - task.fakes) for valid in (5000, 1000, 3000)]
+    exact = [shoal.amplify(local_epsilon=2, reports=valid - task.malicious) for valid in (5000, 1000, 3000)]
     assert shoal.compose(exact).epsilon(task.delta) < result.composed_epsilon
     assert task.central(task.minimum).repeated(3, method="renyi").epsilon(task.delta) < result.composed_epsilon
 

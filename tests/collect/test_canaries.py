@@ -306,7 +306,7 @@ def _world_with(folder: Path, large: bool, too_small: str) -> World:
         folder,
         mechanism=UnaryEncoding(categories=50_000, local_epsilon=1),
         epsilon_limit=2.0,
-        fakes=0,
+        malicious=0,
         round_seconds=HOUR,
         too_small=too_small,
         minimum=minimum,

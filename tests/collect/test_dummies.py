@@ -164,7 +164,7 @@ def test_tasks_that_are_refused(mechanism: Dummies | Covered, why: str, tmp_path
 
 def test_the_fewest_people_of_covers_are_advised(tmp_path: Path) -> None:
     """One less is refused, and so it is if one more may be a fake."""
-    fields = {"mechanism": Covered(categories=10, slots=1, fill=0.5), "fakes": 7}
+    fields = {"mechanism": Covered(categories=10, slots=1, fill=0.5), "malicious": 7}
     with pytest.raises(ParameterError, match="minimum=") as refused:
         make_world(tmp_path / "few", **fields, minimum=9)
     least = int(str(refused.value).rsplit("minimum=", 1)[1].replace(",", ""))

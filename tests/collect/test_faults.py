@@ -25,7 +25,7 @@ SEVERAL = ("between messages", "dummies drawn", "dummies stored")
 HELPED = ("helper drawn", "helper kept", "helper mixed", "mix committed", "helper acknowledged")
 """Points of tasks with helpers, for which tests/collect/test_helper_faults.py kills."""
 HUNTED = ("list stored", "list pinned", "list written")
-"""Points of hunts, for which tests/collect/test_hunt_faults.py kills."""
+"""Points of searches, for which tests/collect/test_heavy_hitter_faults.py kills."""
 ALWAYS = [point for point in failpoint.POINTS if point not in (*SEVERAL, *HELPED, *HUNTED)]
 # The points of the writer are reached many times a second, the others once a round.
 KILLS = [

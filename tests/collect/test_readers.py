@@ -29,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     names = Names(NAMES, tuple(f"category number {number:06d} of a long list" for number in range(NAMES)))
     mechanism = RandomizedResponse(categories=NAMES, local_epsilon=14)
     folder = tmp_path_factory.mktemp("world")
-    return make_world(folder, mechanism=mechanism, names=names, epsilon_limit=15.0, minimum=2, fakes=0)
+    return make_world(folder, mechanism=mechanism, names=names, epsilon_limit=15.0, minimum=2, malicious=0)
 
 
 def _resident(running: Running) -> float:

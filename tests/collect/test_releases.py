@@ -72,7 +72,7 @@ def _write(folder: Path) -> str:
     rounds.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as made:
         randomizer = RandomizedResponse(categories=4, local_epsilon=40)
-        world = make_world(Path(made), mechanism=randomizer, epsilon_limit=41.0, minimum=2, fakes=0)
+        world = make_world(Path(made), mechanism=randomizer, epsilon_limit=41.0, minimum=2, malicious=0)
         now = _BEGIN
         store = SqliteStore(rounds / "shuffler.db", world.task, now=now)
         shuffler = Shuffler(world.task, store, rounds, world.shuffler_key, clock=lambda: now)

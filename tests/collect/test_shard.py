@@ -87,14 +87,14 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "subset-selection": SubsetSelection(categories=10, local_epsilon=1),
     }[request.param]
     folder = tmp_path_factory.mktemp("world")
-    return make_world(folder, mechanism=made, epsilon_limit=4.0, minimum=2, fakes=0)
+    return make_world(folder, mechanism=made, epsilon_limit=4.0, minimum=2, malicious=0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_every_mechanism_comes_through(name: str, tmp_path: Path) -> None:
     mechanism = MECHANISMS[name](categories=20, local_epsilon=2)
-    world = make_world(tmp_path, mechanism=mechanism, epsilon_limit=3.0, minimum=2, fakes=0)
+    world = make_world(tmp_path, mechanism=mechanism, epsilon_limit=3.0, minimum=2, malicious=0)
     reports = mechanism.randomize(np.arange(200) % 20, simulation=Simulation(seed=6))
     records = world.sealed(reports, ROUND)
     assert {len(record) for record in records} == {world.task.ciphertext_bytes}
@@ -108,7 +108,7 @@ def test_every_mechanism_comes_through(name: str, tmp_path: Path) -> None:
 def test_any_value_counts_if_it_is_a_report(name: str, tmp_path: Path) -> None:
     """What is read at once, by halves, is what is read one by one."""
     mechanism = MECHANISMS[name](categories=21, local_epsilon=1)
-    world = make_world(tmp_path, mechanism=mechanism, epsilon_limit=3.0, minimum=2, fakes=0)
+    world = make_world(tmp_path, mechanism=mechanism, epsilon_limit=3.0, minimum=2, malicious=0)
     size, random = mechanism.bytes_per_report, Random(name)
     values = [random.randbytes(size) for _ in range(100)]
     values += [random.randbytes(size - 1) + bytes([random.randrange(32)]) for _ in range(100)]
@@ -195,7 +195,7 @@ def test_nothing_at_all(world: World) -> None:
 
 def test_counting_is_a_short_walk(tmp_path: Path) -> None:
     """A shard proves nothing of the task again, and neither does a round whose task was read before."""
-    world = make_world(tmp_path, epsilon_limit=3.0, minimum=2, fakes=0)
+    world = make_world(tmp_path, epsilon_limit=3.0, minimum=2, malicious=0)
     records = world.sealed(world.task.mechanism.randomize(np.arange(20) % 4))
     folders = iter(tmp_path / name for name in ("first", "second"))
 

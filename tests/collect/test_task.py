@@ -174,8 +174,8 @@ class TestMinimum:
         with pytest.raises(ParameterError, match=f"at least minimum={least:,}"):
             replace(task, minimum=least - 1)
         with pytest.raises(ParameterError, match=f"at least minimum={least + 1:,}"):
-            replace(task, fakes=11)
-        for minimum in (2, 9, 10):  # these may all be fakes
+            replace(task, malicious=11)
+        for minimum in (2, 9, 10):  # these may all be malicious reports
             with pytest.raises(ParameterError, match="does not keep epsilon_limit"):
                 replace(task, minimum=minimum)
         with pytest.raises(ParameterError, match=f"at least minimum={least:,}"):

@@ -28,7 +28,7 @@ from shoal.collect.task import Task
 from shoal.files.names import Names
 from shoal.mechanisms import Categorical
 from shoal.pairs.registry import REGISTRY, wire_code
-from shoal.planning.hunt import Hunt
+from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 
 _PATH = Path(__file__).with_name("vectors.json")
 _KEM = b"KEM" + bytes.fromhex("0020")
@@ -103,7 +103,7 @@ def _fields(mechanism: Categorical, **changes: Any) -> dict[str, Any]:
         "delta": 1e-6,
         "epsilon_limit": 2.0,
         "minimum": 3,
-        "fakes": 0,
+        "malicious": 0,
         "round_seconds": 86400,
         "too_small": "discard",
         "replay_rounds": 8,
@@ -120,7 +120,7 @@ def _cases() -> list[tuple[Task, Any]]:
         names=Names.parsed("rouge,vert,écarlate,noir"),
         epsilon_limit=1.0,
         minimum=5000,
-        fakes=100,
+        malicious=100,
         too_small="extend",
     )
     others: list[tuple[Categorical, Any]] = [
@@ -240,7 +240,7 @@ def _made() -> str:
             "manifest": stated.signed(Ed25519PrivateKey.from_private_bytes(_named("shuffler"))).decode(),
         },
         "helper": _helper_vector(messages),
-        "hunt": _hunt_vector(),
+        "hunt": _search_vector(),
         "replay": {"ciphertext": records[0].hex(), "digest": record(records[0]).digest.hex()},
         "token": {
             "token": _TOKEN,
@@ -268,10 +268,10 @@ def _helper_vector(dummies: list[bytes]) -> dict[str, Any]:
     }
 
 
-def _hunt_vector() -> dict[str, Any]:
-    """Return a task with a hunt, the lists of its two rounds, and the plaintext of a message of the second."""
+def _search_vector() -> dict[str, Any]:
+    """Return a task with a search, the lists of its two rounds, and the plaintext of a message of the second."""
     key = Ed25519PrivateKey.from_private_bytes(_named("lists"))
-    plan = Hunt(people=3, bits=16, first=8, step=8, slots=1, fill=0.5, order=101)
+    plan = HeavyHitterPlan(people=3, bits=16, first=8, step=8, slots=1, fill=0.5, order=101)
     public = key.public_key().public_bytes_raw().hex()
     terms = HeavyHitterRounds(bits=16, first=8, step=8, deviations=5.0, code="bytes", list_key=public)
     task = Task(**_fields(plan.mechanism, kind=terms, too_small="extend", epsilon_limit=17.0))

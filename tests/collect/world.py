@@ -26,7 +26,7 @@ from shoal.collect.kinds.heavy_hitter_rounds import HeavyHitterRounds
 from shoal.collect.task import Task
 from shoal.files.names import Names
 from shoal.mechanisms import Covered, Dummies, RandomizedResponse
-from shoal.planning.hunt import Hunt
+from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 
 __all__ = [
     "World",
@@ -101,7 +101,7 @@ def make_world(folder: Path, **changes: Any) -> World:
         "delta": 1e-6,
         "epsilon_limit": 1.0,
         "minimum": 1000,
-        "fakes": 10,
+        "malicious": 10,
         "round_seconds": 60,
         "too_small": "extend",
         "replay_rounds": 8,
@@ -119,7 +119,7 @@ def make_world(folder: Path, **changes: Any) -> World:
 def make_exact_world(folder: Path, **changes: Any) -> World:
     """Return a world without noise, for rounds of two or more: any of 65,536 values is told as it is, but for 3e-13."""
     exact = {"mechanism": RandomizedResponse(categories=65536, local_epsilon=40), "epsilon_limit": 41.0}
-    return make_world(folder, **(exact | {"minimum": 2, "fakes": 0} | changes))
+    return make_world(folder, **(exact | {"minimum": 2, "malicious": 0} | changes))
 
 
 def make_covered_world(folder: Path, **changes: Any) -> World:
@@ -127,14 +127,14 @@ def make_covered_world(folder: Path, **changes: Any) -> World:
     mechanism = Covered(categories=2, slots=8, fill=0.75)
     return make_world(
         folder,
-        **({"mechanism": mechanism, "epsilon_limit": 5.0, "delta": 0.01, "minimum": 2, "fakes": 0} | changes),
+        **({"mechanism": mechanism, "epsilon_limit": 5.0, "delta": 0.01, "minimum": 2, "malicious": 0} | changes),
     )
 
 
 def make_dummies_world(folder: Path, **changes: Any) -> World:
     """Return a world of dummies, 81 in the mean and 162 at most, for rounds of two people or more."""
     mechanism = Dummies(categories=3, epsilon=1, limit=27)
-    return make_world(folder, **({"mechanism": mechanism, "minimum": 2, "fakes": 0} | changes))
+    return make_world(folder, **({"mechanism": mechanism, "minimum": 2, "malicious": 0} | changes))
 
 
 def make_helped_world(folder: Path, *, helpers: int = 1, parties: int | None = None, **changes: Any) -> World:
@@ -148,11 +148,11 @@ def make_helped_world(folder: Path, *, helpers: int = 1, parties: int | None = N
 
 
 def make_hunt_world(folder: Path, **changes: Any) -> World:
-    """Return a world of a hunt: strings of two bytes in two rounds of 40 people or more, with hardly any noise."""
+    """Return a world of a search: strings of two bytes in two rounds of 40 people or more, with hardly any noise."""
     made = make_signing_keys(folder / "lists", "lists")
-    plan = Hunt(people=40, bits=16, first=8, step=8, slots=1, fill=0.5, order=101)
+    plan = HeavyHitterPlan(people=40, bits=16, first=8, step=8, slots=1, fill=0.5, order=101)
     key = public_key(made["public_key"], "lists").hex()
     kind = HeavyHitterRounds(bits=16, first=8, step=8, deviations=5.0, code="bytes", list_key=key)
-    fields = {"mechanism": plan.mechanism, "kind": kind, "epsilon_limit": 17.0, "minimum": 40, "fakes": 0}
+    fields = {"mechanism": plan.mechanism, "kind": kind, "epsilon_limit": 17.0, "minimum": 40, "malicious": 0}
     world = make_world(folder, **(fields | changes))
     return replace(world, lists=signing_key(made["private_key"], "lists"), lists_path=made["private_key"])

@@ -144,8 +144,8 @@ def test_sums(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_hitters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = _run("plot_j_hitters", monkeypatch, tmp_path)
+def test_heavy_hitters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = _run("plot_j_heavy_hitters", monkeypatch, tmp_path)
     found, table = names["found"], names["table"]
     assert {"tram", "bus", "métro", "taxi", "bike", "ferry", "walk", "τρα", "plane"} <= set(found.items)
     assert not {"kayak"} & set(found.items)

@@ -64,7 +64,7 @@ def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     result = json.loads(out)
     assert sum(result["sent"].values()) == 600
     assert result["reports_received"] == result["reports_valid"] == result["sent"]["1"] >= 540
-    assert result["fakes_assumed"] == 6
+    assert result["malicious_assumed"] == 6
     assert result["reports_accounted"] == result["reports_valid"] - 6
     task = Task.read(folder / "all" / "task.json")
     assert result["task"] == task.id

@@ -164,7 +164,7 @@ def test_rounds_with_every_other_kind_are_proved() -> None:
         shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**4),
         shoal.amplify(shoal.Gaussian(sigma=2), reports=10**4),
         shoal.amplify(shoal.OneBitMean(local_epsilon=1), reports=10**4),
-        shoal.hunt(people=10**4, epsilon=1).of_round,
+        shoal.plan_heavy_hitters(people=10**4, epsilon=1).of_round,
     ]
     for other in representative(others, 3):
         both = shoal.compose([(curve, 2), other])

@@ -36,7 +36,7 @@ def _texts(review: Review) -> str:
 
 
 def test_numbers_of_a_round_are_those_of_the_library() -> None:
-    review = of_parameters(_COLOURS, title="colours", reports=20_000, fakes=100)
+    review = of_parameters(_COLOURS, title="colours", reports=20_000, malicious=100)
     mechanism = _COLOURS["randomizer"]
     curve = shoal.amplify(mechanism, reports=19_900)
     text = _texts(review)
@@ -91,7 +91,7 @@ def test_a_ledger_says_that_nothing_remains_of_covers_and_dummies() -> None:
 
 def test_dummies_need_nobody_else_and_covers_do() -> None:
     hidden, covered = (
-        _texts(of_parameters({"randomizer": each}, title="colours", reports=20_000, fakes=5))
+        _texts(of_parameters({"randomizer": each}, title="colours", reports=20_000, malicious=5))
         for each in (_DUMMIES, _COVERS)
     )
     assert "ε is the same for any number of people" in hidden and "reports that hide each other" not in hidden
@@ -104,7 +104,7 @@ def test_dummies_need_nobody_else_and_covers_do() -> None:
 
 def test_a_round_without_a_guarantee_is_not_reviewed() -> None:
     with pytest.raises(UnreachableError, match=r"10 reports that hide each other have no guarantee at delta=1e-06"):
-        of_parameters({"randomizer": _COVERS}, title="colours", reports=20_000, fakes=19_990)
+        of_parameters({"randomizer": _COVERS}, title="colours", reports=20_000, malicious=19_990)
 
 
 def test_no_share_of_more_than_all_is_told_from_zero() -> None:
@@ -259,8 +259,8 @@ def test_reworded_assumptions_change_no_consequence() -> None:
 
 
 def test_more_fakes_than_reports_are_refused() -> None:
-    with pytest.raises(ParameterError, match="fakes must be below"):
-        RoundReview("x", lambda count: shoal.amplify(local_epsilon=1, reports=count), 100, fakes=100)
+    with pytest.raises(ParameterError, match="malicious must be below"):
+        RoundReview("x", lambda count: shoal.amplify(local_epsilon=1, reports=count), 100, malicious=100)
 
 
 def test_one_person_alone_has_a_review_too() -> None:
@@ -280,9 +280,9 @@ _ABSURD = {
     "--reports 1000": "--local-epsilon",
     "--reports 1000 --local-epsilon 1 --delta 0": "delta must be",
     "--reports 1000 --local-epsilon 1 --delta 1": "delta must be",
-    "--reports 1000 --local-epsilon 1 --fakes 1000": "fakes must be below",
-    "--reports 1000 --local-epsilon 1 --fakes -1": "fakes must be",
-    "--reports 1000 --local-epsilon 1 --fakes 0.5": "fakes must be",
+    "--reports 1000 --local-epsilon 1 --malicious 1000": "malicious must be below",
+    "--reports 1000 --local-epsilon 1 --malicious -1": "malicious must be",
+    "--reports 1000 --local-epsilon 1 --malicious 0.5": "malicious must be",
     "--reports 1000 --local-epsilon 1 --title=": "title must be",
     "--reports 1000 --local-epsilon 1 --plain --json": "either --plain or --json",
     "--plan nothing.json": "cannot read",
@@ -290,7 +290,7 @@ _ABSURD = {
     "--training nothing.npz": "cannot read",
     "--task nothing.json": "cannot read",
     "--plan nothing.json --delta 1e-6": "--delta is for",
-    "--ledger nothing.json --fakes 7": "--fakes is for",
+    "--ledger nothing.json --malicious 7": "--malicious is for",
     "--task nothing.json --local-epsilon 7": "what each person runs is in the task",
 }
 

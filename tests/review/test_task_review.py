@@ -29,10 +29,10 @@ def test_a_task_is_reviewed_at_its_minimum_without_its_fakes(
     world = make_world(tmp_path, question="Which of <these> & those?")
     task, review = world.task, task_review(world.task)
     text = json.dumps(review.to_dict(), ensure_ascii=False)
-    curve = shoal.amplify(task.mechanism, reports=task.minimum - task.fakes)
+    curve = shoal.amplify(task.mechanism, reports=task.minimum - task.malicious)
     assert review.objection() == ""
     assert review.title == task.question
-    for said in (task.id, rounded_up(curve.epsilon(task.delta)), f"at most {task.fakes:,} of them"):
+    for said in (task.id, rounded_up(curve.epsilon(task.delta)), f"at most {task.malicious:,} of them"):
         assert said in text, said
     assert "<these>" not in review.to_html()
     page = tmp_path / "review.html"
@@ -75,7 +75,7 @@ def test_the_review_of_a_hunt_is_of_all_its_rounds(tmp_path: Path) -> None:
     assert plan.rounds > 1
     assert f"ε = {rounded_up(plan.curve.epsilon(task.delta))} at δ" in text
     assert f"ε = {rounded_up(plan.of_round.epsilon(task.delta))} at δ" not in text
-    assert f"in all rounds of one hunt ({plan.rounds})" in text and "several hunts" in text
+    assert f"in all rounds of one search ({plan.rounds})" in text and "several searches" in text
     assert f"typically off by {rounded_up(plan.error(task.minimum), 3)} people" in text
     assert f"projective geometry response of order {plan.order}" in text
     assert [item["kind"] for item in review.to_dict()["sections"][2]["items"]] == ["table"]

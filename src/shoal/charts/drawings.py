@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from shoal.estimation.estimate import Estimate
     from shoal.lower_limit import LowerBound
     from shoal.planning.error_curves import ErrorCurves
-    from shoal.planning.hitters import Hitters
+    from shoal.planning.heavy_hitters import HeavyHitters
     from shoal.planning.plan import Choice, Plan
     from shoal.planning.simulation import Trials
     from shoal.proofs.certificate import Certificate
@@ -409,8 +409,8 @@ def _trials(trials: "Trials") -> Chart:
     return _estimate(trials.estimate, truth=trials.truth)
 
 
-@draws("shoal.planning.hitters.Hitters")
-def _hitters(hitters: "Hitters", *, most: int = _MOST_BARS) -> Chart:
+@draws("shoal.planning.heavy_hitters.HeavyHitters")
+def _hitters(hitters: "HeavyHitters", *, most: int = _MOST_BARS) -> Chart:
     names = tuple(hitters.items[:most])
     interval = _interval(hitters.confidence)
     chart = _bars_of_people(

@@ -106,7 +106,7 @@ def _verbs(file: ast.Module) -> Iterator[App]:
             said = (ast.get_docstring(node) or "").partition("\n\n")[0]
             for call in node.decorator_list:
                 if isinstance(call, ast.Call) and ast.unparse(call.func) == "app.command":
-                    yield _verb(call, name=node.name, help=said)
+                    yield _verb(call, name=node.name.replace("_", "-"), help=said)
                 elif _makes_verb(call):
                     yield App(name=node.name, help=said, group=GUARANTEES)
         elif isinstance(node, ast.Assign) and isinstance(call := node.value, ast.Call):

@@ -65,7 +65,7 @@ def print_keys(facts: dict[str, Any]) -> None:
         table.add_row("public key", f"{facts['public_key']}, for `shoal task new --helper-key`")
     elif facts["role"] == "lists":
         table.add_row("private key", f"{facts['private_key']}, signs lists of prefixes: it stays with the analyst")
-        table.add_row("public key", f"{facts['public_key']}, for `shoal task hunt --list-key`")
+        table.add_row("public key", f"{facts['public_key']}, for `shoal task heavy-hitters --list-key`")
     else:
         table.add_row("private key", f"{facts['private_key']}, signs what is released: it stays with the shuffler")
         table.add_row("public key", f"{facts['public_key']}, for `shoal task new`")
@@ -92,13 +92,15 @@ def print_task(facts: dict[str, Any], *, new: bool = False) -> None:
     table.add_row(
         "at the minimum", f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, central guarantee"
     )
-    table.add_row("fakes", _fakes(facts))
+    table.add_row("malicious", _malicious(facts))
     table.add_row("collusion", _collusion(facts))
     table.add_row("published", f"only with ε ≤ {exactly(facts['epsilon_limit'])}")
     if "hunt" in facts:
-        hunt, rounds = facts["hunt"], 1 + (facts["hunt"]["bits"] - facts["hunt"]["first"]) // facts["hunt"]["step"]
-        table.add_row("hunt", f"{rounds} rounds, strings of {hunt['bits']} bits ({hunt['code']}); lists are signed")
-        table.add_row("key of lists", hunt["list_key"])
+        search, rounds = facts["hunt"], 1 + (facts["hunt"]["bits"] - facts["hunt"]["first"]) // facts["hunt"]["step"]
+        table.add_row(
+            "heavy hitters", f"{rounds} rounds, strings of {search['bits']} bits ({search['code']}); lists are signed"
+        )
+        table.add_row("key of lists", search["list_key"])
     if "helper_keys" in facts:
         parties, named = facts["mechanism"]["helpers"], len(facts["helper_keys"])
         who = f"{named} helper{'s' if named > 1 else ''}{' and the shuffler' if parties > named else ''}"
@@ -115,8 +117,8 @@ def print_task(facts: dict[str, Any], *, new: bool = False) -> None:
     print_parts(_bold(facts["question"]), table, least=84)
 
 
-def _fakes(facts: dict[str, Any]) -> Text:
-    """Return what a task assumes about fakes; that it assumes there are none is easily overlooked."""
+def _malicious(facts: dict[str, Any]) -> Text:
+    """Return what a task assumes about malicious reports; that it assumes there are none is easily overlooked."""
     text = f"{facts['fakes']:,}: the central guarantee holds only if {facts['assumes']}"
     return Text(text, "" if facts["fakes"] else "yellow")
 
@@ -136,7 +138,7 @@ def print_verified(facts: dict[str, Any]) -> None:
     table = grid()
     table.add_row("question", Text(facts["question"]))
     table.add_row("id", facts["id"])
-    table.add_row("fakes", _fakes(facts))
+    table.add_row("malicious", _malicious(facts))
     table.add_row("collusion", _collusion(facts))
     print_parts(_bold(f"{facts['file']} is the task that was pinned"), table)
 
@@ -282,9 +284,9 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
     add_note(below, facts, top)
     invalid = "".join(f", {number:,} {why}" for why, number in facts["invalid"].items() if number)
     below.add_row("reports", f"{facts['reports_received']:,} received, {facts['reports_valid']:,} valid{invalid}")
-    if facts["fakes_assumed"]:
-        fakes = f"as {facts['fakes_assumed']:,} are taken for fakes or known"
-        below.add_row("accounted", f"{facts['reports_accounted']:,}, {fakes}")
+    if facts["malicious_assumed"]:
+        malicious = f"as {facts['malicious_assumed']:,} are taken for malicious reports or known"
+        below.add_row("accounted", f"{facts['reports_accounted']:,}, {malicious}")
     below.add_row("mechanism", mechanism_text(facts["mechanism"]))
     below.add_row("local guarantee", f"{_local(facts)}, for each report by itself")
     below.add_row("collusion", _collusion(facts))

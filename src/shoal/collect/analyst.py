@@ -154,7 +154,7 @@ class Analyst:
         batch = self._batch(number)
         raw = private_key.private_bytes_raw()
         if engine == "spark" and not self.task.kind.on_spark:
-            raise ParameterError("rounds of a hunt are counted by the engine local; leave --engine out")
+            raise ParameterError("rounds of a search are counted by the engine local; leave --engine out")
         sealed = SealedRound.of(self.task, number, self._reader(number))
         if engine == "spark":
             from shoal.collect import spark

@@ -1,4 +1,4 @@
-"""A hunt's lists of prefixes: the analyst makes, charges and signs them, and clients check and pin them."""
+"""A search's lists of prefixes: the analyst makes, charges and signs them, and clients check and pin them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,19 +33,19 @@ _FILE = "lists.json"
 """In a client's folder."""
 _FOREIGN = (
     "is damaged, or belongs to another task, so that nobody knows which lists were pinned. Nothing was sent: get a "
-    "copy back, or leave this hunt"
+    "copy back, or leave this search"
 )
 
 
 class PrefixLists:
-    """The lists of a hunt in the analyst's folder, a file for each round.
+    """The lists of a search in the analyst's folder, a file for each round.
 
     Parameters
     ----------
     folder : Path
         The analyst's.
     task : Task
-        Whose hunt it is.
+        Whose search it is.
     """
 
     def __init__(self, folder: Path, task: Task) -> None:
@@ -66,7 +66,7 @@ class PrefixLists:
                 raise StorageError(f"cannot read {path}: {error.strerror}", error) from None
             before = PrefixList.verified(data, self._task, each, before)
         if before is None:
-            raise CollectError(f"there is no round {number:,} in a hunt")
+            raise CollectError(f"there is no round {number:,} in a search")
         return before
 
     @property
@@ -95,7 +95,7 @@ class PrefixLists:
         if self.newest >= number:
             return self.of_round(number)
         if number > plan.rounds:
-            raise CollectError(f"the hunt is over: all its {plan.rounds} rounds are counted")
+            raise CollectError(f"the search is over: all its {plan.rounds} rounds are counted")
         before: PrefixList | None = None
         kept: tuple[int, ...] = (0,)
         if result is not None:
@@ -116,7 +116,7 @@ class PrefixLists:
 
     def _charge(self, ledger: Ledger, number: int) -> None:
         """Charge a round once, whatever its list: what stands for all of them is the task's own mechanism."""
-        label = f"hunt {self._task.id[:16]}, round {number}"
+        label = f"search {self._task.id[:16]}, round {number}"
         if any(entry.label == label for entry in ledger):
             return
         curve, limit = HeavyHitterRounds.plan_of(self._task).of_round, ledger.limit
@@ -137,7 +137,7 @@ def kept_prefixes(task: Task, listed: PrefixList, result: Result) -> tuple[int, 
     kept = np.flatnonzero(counts > plan.deviations * plan.error(people, len(listed.listed)))
     if not len(kept):
         raise WithheldError(
-            f"no prefix of round {listed.round:,} has more people than the threshold: the hunt ends here"
+            f"no prefix of round {listed.round:,} has more people than the threshold: the search ends here"
         )
     return tuple(int(each) for each in listed.listed[kept])
 
@@ -151,7 +151,7 @@ class _Pinned:
 
 
 class PrefixSender(Sender):
-    """One person's side of a hunt: a report a round, for at most as many rounds as the task has.
+    """One person's side of a search: a report a round, for at most as many rounds as the task has.
 
     Each list is checked: by the analyst's signature, the task, the round, and that it extends the list before it. It is
     on the disk before the report is sealed, and another list of the same round is refused from then on: covers hide
@@ -160,7 +160,7 @@ class PrefixSender(Sender):
     Parameters
     ----------
     task : Task
-        What is asked; its id was pinned, and it has a hunt.
+        What is asked; its id was pinned, and it has a search.
     connection : Connection
         To the shuffler, who hands the same list to everybody.
     state : Path
@@ -187,7 +187,7 @@ class PrefixSender(Sender):
     def _list_of(self, number: int) -> PrefixList:
         """Return the list of a round, pinned now or before, as the shuffler has it."""
         if number > self._plan.rounds:
-            raise CollectError(f"the hunt is over: it has {self._plan.rounds} rounds. Nothing was sent")
+            raise CollectError(f"the search is over: it has {self._plan.rounds} rounds. Nothing was sent")
         pinned = self._pinned()
         for each in range(min(len(pinned) + 1, number), number + 1):
             data = self._fetched(each)

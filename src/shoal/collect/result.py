@@ -98,7 +98,7 @@ class Result(Shown):
         At the task's δ, for whoever has reported in each of them; None if one that the analyst has is not counted, or
         has fewer valid reports than the minimum, by which this is stated, or if no ε is left at this δ.
     labels : tuple of str, optional
-        Of what is estimated: the names of the task's categories, or, in a hunt, the prefixes of the round's list.
+        Of what is estimated: the names of the task's categories, or, in a search, the prefixes of the round's list.
     """
 
     task: Task
@@ -148,15 +148,15 @@ class Result(Shown):
         if not tally.valid:
             raise WithheldError(f"{withheld}: none of its {tally.received:,} reports is valid; {_reasons(tally)}")
         epsilon, bound, theorem = task.mechanism.local_epsilon, "local", _LOCAL
-        if tally.valid > task.fakes:
+        if tally.valid > task.malicious:
             curve = task.central(tally.valid)
             central = float(curve.epsilon(task.delta))
             if central <= epsilon:
                 epsilon, bound, theorem = central, curve.bound, curve.theorem
         if not epsilon <= task.epsilon_limit:
-            fakes = f", of which {task.fakes:,} are taken for fakes" if task.fakes else ""
+            malicious = f", of which {task.malicious:,} are taken for malicious reports" if task.malicious else ""
             raise WithheldError(
-                f"{withheld}: with {tally.valid:,} valid reports{fakes}, ε is "
+                f"{withheld}: with {tally.valid:,} valid reports{malicious}, ε is "
                 f"{rounded_up(epsilon)} at δ = {task.delta!r}, and the task allows at most "
                 f"{exactly(task.epsilon_limit)}; {_reasons(tally)}"
             )
@@ -193,14 +193,14 @@ class Result(Shown):
         return self.tally.valid
 
     @property
-    def fakes(self) -> int:
+    def malicious(self) -> int:
         """How many of the valid ones are taken to hide nobody, m."""
-        return self.task.fakes
+        return self.task.malicious
 
     @property
     def accounted(self) -> int:
         """For how many reports the central guarantee is stated: the valid ones, less m."""
-        return max(self.valid - self.fakes, 0)
+        return max(self.valid - self.malicious, 0)
 
     @property
     def local_epsilon(self) -> float:
@@ -217,7 +217,7 @@ class Result(Shown):
         """For whom, against whom and on what conditions the guarantees hold, in words."""
         local = self.task.kind.local(self.task.mechanism)
         if not self.accounted:
-            return f"No more reports are valid than are taken for fakes, so nothing is gained by shuffling. {local}"
+            return f"No more reports are valid than may be malicious, so nothing is gained by shuffling. {local}"
         if self.bound == "local":  # shuffling adds nothing that is accounted for, and nothing is assumed
             return f"{local} It is for this round alone: rounds add up."
         return (
@@ -246,7 +246,7 @@ class Result(Shown):
             "task": self.task.id,
             "question": self.task.question,
             **self.tally.to_dict(),
-            "fakes_assumed": self.fakes,
+            "malicious_assumed": self.malicious,
             "reports_accounted": self.accounted,
             "local_epsilon": self.task.local_epsilon,
             "collusion": self.task.collusion,

@@ -107,7 +107,7 @@ class Shuffler:
         return [one.number for one in self.rounds() if one.state == State.SEALED and not one.helped >> helper & 1]
 
     def list_of(self, number: int) -> PrefixList:
-        """Return the list of prefixes of a round of a hunt. Each list is verified once and then kept in memory."""
+        """Return the list of prefixes of a round of a search. Each list is verified once and then kept in memory."""
         if number < 1:
             raise CollectError(f"there is no round {number:,}; rounds are numbered from 1")
         if number > len(self._lists):

@@ -277,7 +277,7 @@ class Store(ABC):
         reached("mix committed")
 
     def publish_list(self, number: int, data: bytes) -> None:
-        """Keep the list of prefixes of the open round of a hunt, once: from then on reports of the round are taken."""
+        """Keep the list of prefixes of the open round of a search, once. Reports of the round are then accepted."""
         with self._using(self._transaction()) as database:
             state = self._known_state(database, number)
             one = next((one for one in self._rounds(database, last=False) if one.number == number), None)

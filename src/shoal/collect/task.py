@@ -21,7 +21,7 @@ from shoal.files.memory_limits import categorical
 from shoal.files.names import Names
 from shoal.mechanisms import Categorical
 from shoal.pairs.registry import stored_mechanism, wire_code
-from shoal.planning.hunt import Hunt
+from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 from shoal.strict_json import Fields, canonical, read_fields, shortened
 
 __all__ = [
@@ -80,9 +80,9 @@ class Task:
     epsilon_limit : float
         No result with a larger central ε may be published.
     minimum : int
-        No round with fewer reports is released. It is at least as many as `epsilon_limit` takes besides `fakes`, since
-        nothing else protects people from the analyst.
-    fakes : int
+        No round with fewer reports is released. It is at least as many as `epsilon_limit` takes besides `malicious`,
+        since nothing else protects people from the analyst.
+    malicious : int
         m, how many reports of a round may come from whoever wants to learn about the others, or be made up.
     round_seconds : int
         How long a round lasts.
@@ -104,7 +104,7 @@ class Task:
     delta: float
     epsilon_limit: float
     minimum: int
-    fakes: int
+    malicious: int
     round_seconds: int
     too_small: str
     replay_rounds: int
@@ -134,7 +134,7 @@ class Task:
         for field, value in (
             ("delta", probability(delta=self.delta)),
             ("epsilon_limit", positive(epsilon_limit=self.epsilon_limit)),
-            ("fakes", whole(fakes=self.fakes, least=0)),
+            ("malicious", whole(malicious=self.malicious, least=0)),
             ("minimum", whole(minimum=self.minimum, least=2)),
             ("round_seconds", whole(round_seconds=self.round_seconds, most=LONGEST_ROUND)),
             ("too_small", known(("extend", "discard"), too_small=self.too_small)),
@@ -159,7 +159,7 @@ class Task:
         self._check_minimum()
 
     @cached_property
-    def plan(self) -> Hunt | None:
+    def plan(self) -> HeavyHitterPlan | None:
         """The plan of all rounds together, if they are fixed together."""
         return self.kind.plan(self)
 
@@ -180,15 +180,15 @@ class Task:
     def _check_minimum(self) -> None:
         if self.mechanism.local_epsilon <= self.epsilon_limit:
             return
-        if self.minimum <= self.fakes or self.central(self.minimum).epsilon(self.delta) > self.epsilon_limit:
+        if self.minimum <= self.malicious or self.central(self.minimum).epsilon(self.delta) > self.epsilon_limit:
             raise ParameterError(
-                f"minimum={self.minimum:,} with fakes={self.fakes:,} does not keep epsilon_limit="
+                f"minimum={self.minimum:,} with malicious={self.malicious:,} does not keep epsilon_limit="
                 f"{self.epsilon_limit!r} at delta={self.delta!r}: {_advice(self)}"
             )
 
     def central(self, valid: int) -> PrivacyCurve:
-        """Return the guarantee of a round with this many valid reports, of which `fakes` hide nobody."""
-        return amplify(self.mechanism, reports=max(valid - self.fakes, 1))
+        """Return the guarantee of a round with this many valid reports, of which `malicious` hide nobody."""
+        return amplify(self.mechanism, reports=max(valid - self.malicious, 1))
 
     @property
     def several(self) -> bool:
@@ -238,7 +238,7 @@ class Task:
             "ciphertext_bytes": self.ciphertext_bytes,
             "delta": self.delta,
             "epsilon_limit": self.epsilon_limit,
-            "fakes": self.fakes,
+            "fakes": self.malicious,
             "format": self.kind.format if more else FORMAT,
             "key_id": self.key_id.hex(),
             "mechanism": self.mechanism.to_dict(),
@@ -341,6 +341,7 @@ def _made(values: dict[str, Any], source: str) -> Task:
         for name in _FIELDS
         if name not in ("format", "suite", "ciphertext_bytes", "key_id", "mechanism", "names")
     }
+    taken["malicious"] = taken.pop("fakes")  # the name in version 1 of the protocol
     for name in ("analyst_key", "shuffler_key"):
         taken[name] = key_from_hex(name, taken[name])
     if values["format"] != FORMAT:
@@ -357,7 +358,7 @@ def key_from_hex(name: str, text: object) -> bytes:
 
 def _advice(task: Task) -> str:
     try:
-        least = task.kind.people_needed(task.mechanism, epsilon=task.epsilon_limit, delta=task.delta) + task.fakes
+        least = task.kind.people_needed(task.mechanism, epsilon=task.epsilon_limit, delta=task.delta) + task.malicious
     except ShoalError as error:
         return f"no number of reports does: {error}"
     return f"it takes at least minimum={least:,}"

@@ -11,7 +11,7 @@ from shoal.attack import attack_bound, attack_success
 from shoal.checks import probability, whole
 from shoal.digits import exactly, rounded_down, rounded_up
 from shoal.errors import ParameterError, UnreachableError
-from shoal.planning.hunt import Hunt
+from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 from shoal.review.parts import (
     alone,
     along,
@@ -50,7 +50,7 @@ class RoundReview:
         How many are shuffled together at least.
     delta : float
         δ of the guarantee.
-    fakes : int
+    malicious : int
         m, how many of them may be made up by whoever looks, or known to them.
     mechanism : object, optional
         What each person runs, if it is shoal's; with categories, the page says how large the error is.
@@ -58,8 +58,8 @@ class RoundReview:
         Why assumptions of a topic hold here; without a reason there is a field to fill in.
     declared : tuple of str
         What whoever asks for the review says of it.
-    hunt : Hunt, optional
-        The plan of a hunt for heavy hitters, all of whose rounds are reviewed together.
+    search : HeavyHitterPlan, optional
+        The plan of a search for heavy hitters, all of whose rounds are reviewed together.
     runs : str
         Who runs what, if that is not what the mechanism says.
     rounds : int
@@ -70,21 +70,23 @@ class RoundReview:
     make: Callable[[int], shoal.PrivacyCurve]
     reports: int
     delta: float = 1e-6
-    fakes: int = 0
+    malicious: int = 0
     mechanism: Any = None
     reasons: Mapping[Topic, str] = field(default_factory=dict)
     declared: tuple[str, ...] = ()
-    hunt: Hunt | None = None
+    search: HeavyHitterPlan | None = None
     runs: str = ""
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse more fakes than reports."""
+        """Refuse more malicious reports than reports."""
         object.__setattr__(self, "delta", probability(delta=self.delta))
         object.__setattr__(self, "reports", whole(reports=self.reports))
-        object.__setattr__(self, "fakes", whole(fakes=self.fakes, least=0))
-        if self.fakes >= self.reports:
-            raise ParameterError(f"fakes must be below reports={self.reports:,}, got {self.fakes:,}", "fakes")
+        object.__setattr__(self, "malicious", whole(malicious=self.malicious, least=0))
+        if self.malicious >= self.reports:
+            raise ParameterError(
+                f"malicious must be below reports={self.reports:,}, got {self.malicious:,}", "malicious"
+            )
 
     def review(self) -> Review:
         """Return the review."""
@@ -92,7 +94,7 @@ class RoundReview:
         if math.isinf(epsilon_at(curve, self.delta)):
             raise UnreachableError(
                 f"{self._hiding:,} reports that hide each other have no guarantee at delta={self.delta:g}: there is "
-                "nothing to review; take more reports, fewer fakes or a larger delta"
+                "nothing to review; take more reports, fewer malicious reports or a larger delta"
             )
         certificate, why = certified(lambda: curve.certify(delta=self.delta))
         proof_of_one, one_round = None, tuple[Item, ...]()
@@ -142,14 +144,14 @@ class RoundReview:
     def _protected(self) -> str:
         if self.rounds > 1:
             return f"all that one person reports in {self.rounds:,} rounds together, in one report each"
-        if self.hunt is None:
+        if self.search is None:
             return "what one person reports in one round, in one report"
-        return f"the string of one person, in all rounds of one hunt ({self.hunt.rounds}), with one report in each"
+        return f"the string of one person, in all rounds of one search ({self.search.rounds}), with one report in each"
 
     @property
     def _hiding(self) -> int:
         """How many reports hide each other."""
-        return self.reports - self.fakes
+        return self.reports - self.malicious
 
     def _epsilon(self, curve: shoal.PrivacyCurve) -> str:
         return f"ε = {rounded_up(curve.epsilon(self.delta))} at δ = {exactly(self.delta)}"
@@ -213,7 +215,7 @@ class RoundReview:
     def _assumptions(self, curve: shoal.PrivacyCurve) -> Iterator[tuple[str, str, str]]:
         reasons = {Topic.COLLUSION: "see below who runs the shuffler", **self.reasons}
         for each in curve.assumptions:
-            text = str(shuffled(self.fakes) if each == shuffled() else each)
+            text = str(shuffled(self.malicious) if each == shuffled() else each)
             yield text, plain_text(reasons.get(each.topic, "")), self._otherwise(each, curve)
 
     def _otherwise(self, assumption: Assumption, curve: shoal.PrivacyCurve) -> str:
@@ -255,9 +257,9 @@ class RoundReview:
             "Each report that is made up by whoever looks, or known to them, counts as missing: ε is "
             f"that of {valid:,} reports."
         )
-        if self.fakes:
+        if self.malicious:
             said = (
-                f"At least {self.reports:,} reports are shuffled together, and up to {self.fakes:,} of "
+                f"At least {self.reports:,} reports are shuffled together, and up to {self.malicious:,} of "
                 f"them hide nobody: ε is that of {valid:,}."
             )
         yield Statement("assumed", said)
@@ -267,7 +269,7 @@ class RoundReview:
         yield Table(f"ε at δ = {exactly(self.delta)}", ("reports that hide each other", "ε"), rows)
 
     def _again(self, one: shoal.PrivacyCurve) -> Iterator[Item]:
-        what = "round" if self.hunt is None else "hunt"
+        what = "round" if self.search is None else "search"
         yield Statement(
             "computed",
             f"Every {what} costs: all of them together have the ε of this table, if the assumptions hold in each, with "
@@ -285,8 +287,8 @@ class RoundReview:
             )
 
     def _utility(self) -> Iterator[Item]:
-        if self.hunt is not None:
-            error, least = self.hunt.error(self.reports), self.hunt.deviations * self.hunt.error(self.reports)
+        if self.search is not None:
+            error, least = self.search.error(self.reports), self.search.deviations * self.search.error(self.reports)
             yield Statement(
                 "computed",
                 f"The estimated count of a string in a long list is typically off by {rounded_up(error, 3)} people "

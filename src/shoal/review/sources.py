@@ -258,7 +258,13 @@ _ZIP = b"PK\x03\x04"
 
 
 def of_parameters(
-    kind: dict[str, Any], *, title: str, reports: float, local_delta: float = 0.0, delta: float = 1e-6, fakes: float = 0
+    kind: dict[str, Any],
+    *,
+    title: str,
+    reports: float,
+    local_delta: float = 0.0,
+    delta: float = 1e-6,
+    malicious: float = 0,
 ) -> Review:
     """Return the review of a round that parameters describe."""
 
@@ -266,10 +272,10 @@ def of_parameters(
         return shoal.amplify(**kind, local_delta=local_delta, reports=count)
 
     first = make(reports)  # refuses what makes no sense, by the names of the parameters
-    return RoundReview(title, make, first.reports, delta, fakes, kind.get("randomizer")).review()  # type: ignore[arg-type]
+    return RoundReview(title, make, first.reports, delta, malicious, kind.get("randomizer")).review()  # type: ignore[arg-type]
 
 
-def of_plan(text: str, name: str, *, title: str, fakes: float = 0) -> Review:
+def of_plan(text: str, name: str, *, title: str, malicious: float = 0) -> Review:
     """Return the review of the best choice of a plan: of all its rounds together first, and of one round second."""
     plan = PlannedRounds.from_json(text, name)
     target = f"ε = {exactly(plan.epsilon)} at δ = {exactly(plan.delta)}"
@@ -286,7 +292,7 @@ def of_plan(text: str, name: str, *, title: str, fakes: float = 0) -> Review:
         plan.curve,
         plan.reports,
         plan.delta,
-        fakes,  # type: ignore[arg-type]
+        malicious,  # type: ignore[arg-type]
         plan.mechanism,
         declared=(declared,),
         rounds=plan.rounds,

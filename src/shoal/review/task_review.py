@@ -29,23 +29,23 @@ def task_review(task: Task, *, title: str | None = None) -> Review:
     ``task_review(Task.read(path)).to_html()`` is what ``shoal review --task path`` writes.
     """
     mechanism = task.mechanism
-    fakes = (
-        f"{task.fakes:,} of the reports of a round count as made up or known"
-        if task.fakes
-        else "no fakes are allowed for"
+    malicious = (
+        f"{task.malicious:,} of the reports of a round count as made up or known"
+        if task.malicious
+        else "no malicious reports are allowed for"
     )
     reasons = {
         Topic.RANDOMIZER: "it is in the task; clients that pin its hash run no other",
         Topic.SAME_RANDOMIZER: (
-            "clients that pin the task's hash run no other; what anybody else sends is among the fakes"
+            "clients that pin the task's hash run no other; what anybody else sends is among the malicious reports"
         ),
         Topic.SLOTS: (
             "it is in the task; clients that pin its hash draw covers afresh from the operating system's random bits; "
-            f"{fakes}"
+            f"{malicious}"
         ),
         Topic.DUMMIES: f"declared: {task.kind.who_adds(task)}",
         Topic.ROUNDS: _ROUNDS,
-        Topic.SHUFFLE: f"{_SHUFFLED}; {fakes}",
+        Topic.SHUFFLE: f"{_SHUFFLED}; {malicious}",
         Topic.COLLUSION: "it is a limit of the protocol, and nothing in the software can prevent it",
         Topic.NEIGHBOURS: (
             "how many take part, and who, is known to the shuffler and the network, and not claimed to be hidden"
@@ -63,5 +63,14 @@ def task_review(task: Task, *, title: str | None = None) -> Review:
 
     name = task.question if title is None else title
     return RoundReview(
-        name, made, task.minimum, task.delta, task.fakes, mechanism, reasons, declared, task.plan, task.kind.runs(task)
+        name,
+        made,
+        task.minimum,
+        task.delta,
+        task.malicious,
+        mechanism,
+        reasons,
+        declared,
+        task.plan,
+        task.kind.runs(task),
     ).review()

@@ -1,4 +1,4 @@
-"""The verb `analyst next`: the list of prefixes of the next round of a hunt, charged, signed and handed over."""
+"""The verb `analyst next`: the list of prefixes of the next round of a search, charged, signed and handed over."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def next_list(
     ca: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Sign the list of prefixes of the next round of a hunt, and hand it to the shuffler; clients report from then on.
+    """Sign the list of prefixes of the next round of a search, and hand it to the shuffler. Clients then report.
 
     The list of the first round has all prefixes, each one after it those that extend what had enough people. A round is
     charged to the ledger before its list is signed. A list that is made stays: to repeat this does no harm.

@@ -70,7 +70,7 @@ def helper_keys(*, folder: Path = Path(), json: Json = False) -> None:
 
 @keygen.command(name="lists", help_epilogue="Example:  shoal keygen lists")
 def list_keys(*, folder: Path = Path(), json: Json = False) -> None:
-    """Make the analyst's keys for a hunt for heavy hitters: to sign the list of prefixes of every round.
+    """Make the analyst's keys for a search for heavy hitters: to sign the list of prefixes of every round.
 
     Parameters
     ----------

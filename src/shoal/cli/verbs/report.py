@@ -45,7 +45,7 @@ def report(
     Parameters
     ----------
     value
-        the name of the category, or its number if they have no names; in a hunt for heavy hitters, your own string. -
+        the name of the category, or its number if they have no names; in a search for heavy hitters, your own string. -
         reads it from standard input.
     shuffler
         where it is, such as https://shuffler.example.org:8440.

@@ -30,7 +30,7 @@ def review(
     reports: Count | None = None,
     local: LocalRandomizer = LocalRandomizer(),
     delta: Number | None = None,
-    fakes: Count = 0,
+    malicious: Count = 0,
     registry: Path | None = None,
     plain: Flag = False,
     json: Json = False,
@@ -55,7 +55,7 @@ def review(
         how many reports are shuffled together, if it is about none of these files.
     delta
         δ of the guarantee, with --reports or --ledger; that of the ledger's budget if not given, or 1e-6.
-    fakes
+    malicious
         how many of the reports may be made up by whoever looks, or known to them, with --reports or --plan.
     registry
         also write an entry for OpenDP's registry of deployments into this file, as JSON, which is YAML.
@@ -75,10 +75,10 @@ def review(
         )
     if delta is not None and given[0] not in ("ledger", "reports"):
         raise ParameterError(f"--delta is for --reports and --ledger: a {given[0]} has its own δ")
-    if fakes and given[0] not in ("plan", "reports"):
+    if malicious and given[0] not in ("plan", "reports"):
         raise ParameterError(
-            "--fakes is for --reports and --plan: a task has its own, the rounds of a ledger count those who hide each "
-            "other, and a training has none"
+            "--malicious is for --reports and --plan: a task has its own, the rounds of a ledger count those who hide "
+            "each other, and a training has none"
         )
     if given[0] != "reports" and local != LocalRandomizer():
         raise ParameterError(f"what each person runs is in the {given[0]}; give such options with --reports only")
@@ -90,7 +90,7 @@ def review(
     if output is not None and registry is not None and output.absolute() == registry.absolute():
         raise ParameterError("--output and --registry are the same file; give them two names")
     if reports is None:
-        made = _of_file(given[0], inputs[0], title, delta=delta, fakes=fakes)
+        made = _of_file(given[0], inputs[0], title, delta=delta, malicious=malicious)
     else:
         from shoal.review.sources import of_parameters
 
@@ -100,7 +100,7 @@ def review(
             reports=reports,
             local_delta=local.local_delta,
             delta=usual_delta(delta, None),
-            fakes=fakes,
+            malicious=malicious,
         )
     texts = dict[Path, str]()
     if output is not None:
@@ -128,7 +128,7 @@ def review(
             print(f"written: {path}")
 
 
-def _of_file(kind: str, path: Path, title: str | None, *, delta: float | None, fakes: float) -> Review:
+def _of_file(kind: str, path: Path, title: str | None, *, delta: float | None, malicious: float) -> Review:
     """Return the review of a file of this kind: a task, a plan, a ledger or a training."""
     from shoal.collect.task import Task
     from shoal.review import sources
@@ -141,7 +141,7 @@ def _of_file(kind: str, path: Path, title: str | None, *, delta: float | None, f
     text = text_of(path)
     if kind == "plan":
         title = "a histogram" if title is None else title
-        return sources.of_plan(text.text, text.name, title=title, fakes=fakes)
+        return sources.of_plan(text.text, text.name, title=title, malicious=malicious)
     rounds = ledger_in(text.text, text.name)
     title = path.stem if title is None else title
     return sources.ledger_review(rounds, title=title, delta=usual_delta(delta, rounds))

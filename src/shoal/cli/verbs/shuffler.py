@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["open_warning", "purge", "seal", "serve", "shuffler", "status"]
 
 _OPEN = (
-    "WARNING: open to anybody. If more than m = {fakes:,} reports of a round (the task's fakes) are made up, the "
+    "WARNING: open to anybody. If more than m = {malicious:,} reports of a round, the task's limit, are made up, the "
     "central ε does not hold; where all but one are, {left}. --tokens keeps others out."
 )
 _OPEN_DUMMIES = (
@@ -219,7 +219,7 @@ def open_warning(agreed: "Task") -> str:
     """Return what becomes of the guarantee where anybody may report."""
     local = agreed.mechanism.local_epsilon
     left = f"that person has ε₀ = {rounded_up(local)} alone" if local < math.inf else "nothing hides that person"
-    return _OPEN_DUMMIES if not agreed.kind.relies_on_others else _OPEN.format(fakes=agreed.fakes, left=left)
+    return _OPEN_DUMMIES if not agreed.kind.relies_on_others else _OPEN.format(malicious=agreed.malicious, left=left)
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["facts_of_task", "new", "seconds_of_round", "show_task", "verify", "written"]
 
-_FAKES = (
+_MALICIOUS = (
     "m, how many reports of a round may come from whoever wants to learn about the others, or be known to them. Where "
     "anybody can send, that is as many as one person can; tokens limit it. With 0 the central ε holds only if there is "
     "not one such report"
@@ -40,7 +40,7 @@ app.command(task)
 
 @task.command(
     help_epilogue="Example:  shoal task new --question 'Which browser?' --categories names.txt --mechanism "
-    "subset-selection --local-epsilon 2 --epsilon-limit 0.5 --fakes 100 --analyst-key analyst.pub --shuffler-key "
+    "subset-selection --local-epsilon 2 --epsilon-limit 0.5 --malicious 100 --analyst-key analyst.pub --shuffler-key "
     "shuffler.pub"
 )
 def new(
@@ -52,7 +52,7 @@ def new(
     choice: MechanismChoice = MechanismChoice(),
     delta: Number = 1e-6,
     minimum: Count | None = None,
-    fakes: Count | None = None,
+    malicious: Count | None = None,
     length: Annotated[str, Parameter(name="--round", metavar="10m|24h|7d")] = "24h",
     too_small: str = "extend",
     replay_rounds: Count = 8,
@@ -78,9 +78,9 @@ def new(
     delta
         δ of the central guarantee.
     minimum
-        no round with fewer reports is released; if not given, the fewest that keep the limit, plus twice the fakes, so
-        that a round can be published even if all of them are junk.
-    fakes
+        no round with fewer reports is released; if not given, the fewest that keep the limit, plus twice --malicious,
+        so that a round can be published even if all malicious reports are junk.
+    malicious
         m, how many reports of a round may come from whoever wants to learn about the others, or be known to them; it
         is asked for if this is a terminal. With 0 the central ε holds only if there is not one such report.
     length
@@ -99,7 +99,7 @@ def new(
     from shoal.collect.kinds import kind_of
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
 
-    colluding = _asked_for() if fakes is None else whole(fakes=fakes, least=0)
+    colluding = _asked_for() if malicious is None else whole(malicious=malicious, least=0)
     positive(epsilon_limit=epsilon_limit)
     randomizer, names, _ = choice.chosen("")
     helpers = tuple(public_key(path, "helper") for path in helper_key)
@@ -108,7 +108,7 @@ def new(
     seconds, replays = seconds_of_round(length), whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS)
     for_analyst, from_shuffler = public_key(analyst_key, "analyst"), public_key(shuffler_key, "shuffler")
     if minimum is None:  # it takes a while, and so all else was checked before
-        # Twice the fakes: they hide nobody, and if they are junk, they are not among the valid reports either.
+        # Twice, because malicious reports hide nobody and, if they are junk, are not among the valid reports.
         minimum = max(2, kind.people_needed(randomizer, epsilon=epsilon_limit, delta=delta) + 2 * colluding)
     agreed = Task(
         question=question,
@@ -117,7 +117,7 @@ def new(
         delta=delta,
         epsilon_limit=epsilon_limit,
         minimum=whole(minimum=minimum, least=2),
-        fakes=colluding,
+        malicious=colluding,
         round_seconds=seconds,
         too_small=too_small,
         replay_rounds=replays,
@@ -161,7 +161,7 @@ def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar=
         "file": str(file),
         "id": agreed.id,
         "question": agreed.question,
-        "fakes": agreed.fakes,
+        "fakes": agreed.malicious,
         "assumes": agreed.kind.assumes(agreed),
         "collusion": agreed.collusion,
         "verified": True,
@@ -181,7 +181,7 @@ def facts_of_task(agreed: Any) -> dict[str, Any]:
     """Return all that is to be known of a task: its fields, its id, and the guarantee of the smallest round."""
     local = agreed.mechanism.local_epsilon
     epsilon, bound, theorem = local, None, None
-    if agreed.minimum > agreed.fakes:
+    if agreed.minimum > agreed.malicious:
         curve = agreed.central(agreed.minimum)
         epsilon = min(local, curve.epsilon(agreed.delta))
         bound, theorem = curve.bound, curve.theorem
@@ -200,13 +200,15 @@ def facts_of_task(agreed: Any) -> dict[str, Any]:
 def _asked_for() -> int:
     """Ask for m at a terminal, and elsewhere refuse to guess it."""
     if not sys.stdin.isatty():
-        raise ParameterError(f"shoal task new needs --fakes with a value: {_FAKES}. Try: shoal task new --help")
-    sys.stderr.write(f"shoal: how many fakes? Give {_FAKES}.\nfakes: ")
+        raise ParameterError(f"shoal task new needs --malicious with a value: {_MALICIOUS}. Try: shoal task new --help")
+    sys.stderr.write(f"shoal: how many malicious reports? Give {_MALICIOUS}.\nmalicious reports: ")
     sys.stderr.flush()
     text = sys.stdin.readline().strip()
     if not text.replace("_", "").isdecimal():
-        raise ParameterError(f"fakes must be a whole number of reports, 0 or more, got {text!r}; give --fakes", "fakes")
-    return whole(fakes=int(text), least=0)
+        raise ParameterError(
+            f"malicious must be a whole number of reports, 0 or more, got {text!r}; give --malicious", "malicious"
+        )
+    return whole(malicious=int(text), least=0)
 
 
 def seconds_of_round(text: str) -> int:

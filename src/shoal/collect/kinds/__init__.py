@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shoal.collect.round_state import Round
     from shoal.collect.sender import Sender
     from shoal.collect.task import Task
-    from shoal.planning.hunt import Hunt
+    from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 
 __all__ = ["FORMAT", "Bundles", "RoundKind", "assumption", "kind_of", "kinds"]
 
@@ -37,12 +37,12 @@ FORMAT = "shoal task 1"
 _MOST_PEOPLE = 1 << 33
 
 
-def assumption(fakes: int) -> str:
-    """Return what a central guarantee assumes of the other reports of a round, if m of them may be fakes.
+def assumption(malicious: int) -> str:
+    """Return what a central guarantee assumes of the other reports of a round, if m of them may be malicious.
 
     Parameters
     ----------
-    fakes : int
+    malicious : int
         m of the task.
 
     Examples
@@ -52,11 +52,11 @@ def assumption(fakes: int) -> str:
     >>> assumption(100)
     'at most 100 of the other reports are made up by whoever looks, or known to them'
     """
-    if not fakes:
+    if not malicious:
         reason = "none of the other reports is made up by whoever looks, or known to them"
         return f"{reason}; with each that is, the true ε is larger"
-    verb = "is" if fakes == 1 else "are"
-    return f"at most {fakes:,} of the other reports {verb} made up by whoever looks, or known to them"
+    verb = "is" if malicious == 1 else "are"
+    return f"at most {malicious:,} of the other reports {verb} made up by whoever looks, or known to them"
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class RoundKind:
                 f"{task.mechanism!r} does not fit rounds of the kind {type(self).__name__}; it needs {needed.__name__}"
             )
 
-    def plan(self, task: "Task") -> "Hunt | None":
+    def plan(self, task: "Task") -> "HeavyHitterPlan | None":
         """Return the plan of all rounds together, if they are fixed together."""
         return None
 
@@ -135,11 +135,11 @@ class RoundKind:
 
     def assumes(self, task: "Task") -> str:
         """Return the assumption of the central guarantee besides an honest shuffler."""
-        return assumption(task.fakes)
+        return assumption(task.malicious)
 
     def conditions(self, task: "Task") -> str:
         """Return the conditions of the central guarantee, as a clause that follows "the shuffler"."""
-        return f"tells nobody who sent which; and {assumption(task.fakes)}"
+        return f"tells nobody who sent which; and {assumption(task.malicious)}"
 
     def people_needed(self, mechanism: Categorical, *, epsilon: float, delta: float) -> int:
         """Return how many people, all of whom take part as they should, a round takes to be (ε, δ)-private.
@@ -156,7 +156,7 @@ class RoundKind:
     def composed(self, task: "Task", rounds: int) -> float | None:
         """Return the ε of `rounds` rounds at the task's δ, each with the minimum of reports; None if there is none."""
         # By the clones, at once: the blanket of the mechanism would take seconds for a few percent.
-        least = max(task.minimum - task.fakes, 1)
+        least = max(task.minimum - task.malicious, 1)
         one_round = amplify(local_epsilon=task.mechanism.local_epsilon, reports=least)
         return float(one_round.repeated(rounds).epsilon(task.delta))
 

@@ -29,7 +29,7 @@ from shoal.mechanisms import Categorical
 from shoal.mechanisms.covered import Covered
 from shoal.mechanisms.mechanism import Reports
 from shoal.planning.coded_strings import CodedStrings
-from shoal.planning.hunt import Hunt
+from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 from shoal.strict_json import canonical, read_fields
 
 if TYPE_CHECKING:
@@ -94,14 +94,14 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
     def of(cls, task: "Task") -> Self:
         """Return the rounds of a task, or raise `ParameterError` if they are of another kind."""
         if not isinstance(task.kind, cls):
-            raise ParameterError("this task has no hunt; `shoal task hunt` makes a task with one")
+            raise ParameterError("this task has no search; `shoal task heavy-hitters` makes a task with one")
         return task.kind
 
     @staticmethod
-    def plan_of(task: "Task") -> Hunt:
+    def plan_of(task: "Task") -> HeavyHitterPlan:
         """Return the plan of a task's rounds, or raise `ParameterError` if they are of another kind."""
         if task.plan is None:
-            raise ParameterError("this task has no hunt")
+            raise ParameterError("this task has no search")
         return task.plan
 
     @classmethod
@@ -128,15 +128,15 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
         _ = task.plan
         if task.too_small != "extend" or task.names.labels is not None:
             raise ParameterError(
-                "a task with a hunt has no names of categories, and extends a round that is too small: every round is "
-                "one of the hunt's, and none can be left out"
+                "a search has no names of categories, and extends a round that is too small: every round is part of "
+                "it, and none can be left out"
             )
 
-    def plan(self, task: "Task") -> Hunt:
+    def plan(self, task: "Task") -> HeavyHitterPlan:
         """Return the plan of all rounds, for as many people as certainly hide each other in each."""
-        return self.planned(task.mechanism, task.minimum - task.fakes)
+        return self.planned(task.mechanism, task.minimum - task.malicious)
 
-    def planned(self, mechanism: Categorical, people: int) -> Hunt:
+    def planned(self, mechanism: Categorical, people: int) -> HeavyHitterPlan:
         """Return the plan for so many people with the mechanism that stands for every round.
 
         Parameters
@@ -144,12 +144,12 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
         mechanism : Categorical
             Of the task.
         people : int
-            The minimum, less those who may be fakes.
+            The minimum, less those who may be malicious.
         """
         CodedStrings(self.bits, self.code)
         if not isinstance(mechanism, Covered):
-            raise ParameterError("a hunt needs covers, from which nothing but its lists differs between rounds")
-        plan = Hunt(
+            raise ParameterError("a search needs covers, from which nothing but its lists differs between rounds")
+        plan = HeavyHitterPlan(
             people=people,
             bits=self.bits,
             first=self.first,
@@ -160,7 +160,7 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
             deviations=self.deviations,
         )
         if plan.mechanism != mechanism:
-            raise ParameterError("the mechanism of the task is not the one that stands for every round of its hunt")
+            raise ParameterError("the mechanism of the task is not the one that stands for every round of its search")
         return plan
 
     def reviewed(self, task: "Task", reports: int) -> "PrivacyCurve":
@@ -197,7 +197,7 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
         from shoal.collect.prefix_lists import PrefixSender
 
         if state is None:
-            raise ParameterError("a client of a hunt keeps its lists; give it a folder", "state")
+            raise ParameterError("a client of a search keeps its lists; give it a folder", "state")
         return PrefixSender(task, connection, state, token)
 
     def awaits(self, one: "Round") -> str | None:
@@ -297,7 +297,7 @@ class CandidateCounts:
         except struct.error:
             magic, reports, cells = b"", 0, 0
         if magic != _MAGIC or cells != mechanism.categories + 1 or len(data) != _HEAD.size + 8 * cells:
-            raise DamagedError("these are not the counts of a round of this hunt")
+            raise DamagedError("these are not the counts of a round of this search")
         return CandidateCounts(mechanism, np.frombuffer(data, ">i8", offset=_HEAD.size).astype(np.int64), reports)
 
 
@@ -310,7 +310,7 @@ class PrefixList:
     data : bytes
         The signed document.
     task : Task
-        Whose hunt it is.
+        Whose search it is.
     round : int
         In which it is counted.
     kept : tuple of int
@@ -331,7 +331,7 @@ class PrefixList:
         Parameters
         ----------
         task : Task
-            Whose hunt it is.
+            Whose search it is.
         number : int
             Of the round.
         kept : tuple of int
@@ -356,7 +356,7 @@ class PrefixList:
         """Return the list in these bytes once all of it is right: signature, task, round, and what it extends."""
         source = f"the list of round {number:,}"
         if task.plan is None or not 0 < number <= task.plan.rounds:
-            raise CollectError(f"there is no list of round {number:,}: the hunt is over, or this task has none")
+            raise CollectError(f"there is no list of round {number:,}: the search is over, or this task has none")
         terms = HeavyHitterRounds.of(task)
         values = read_fields(data, _FIELDS, source)
         signature = values.pop("signature")

@@ -1,4 +1,4 @@
-"""The verb `hitters`: files of strings, and simulations beside the truth."""
+"""The verb `heavy-hitters`: files of strings, and simulations beside the truth."""
 
 from pathlib import Path
 

@@ -80,7 +80,7 @@ def test_lists_that_are_not_right_are_refused(world: World, tmp_path: Path) -> N
         PrefixList.verified(second.data.replace(b"[103,117]", b"[103,118]"), task, 2, first)
     with pytest.raises(ForgedError, match="another task or round"):  # an old list, replayed
         PrefixList.verified(first.data, task, 2, first)
-    with pytest.raises(CollectError, match="there is no list of round 3: the hunt is over"):
+    with pytest.raises(CollectError, match="there is no list of round 3: the search is over"):
         PrefixList.verified(second.data, task, 3, second)
     other = replace(task, question="Another?")
     foreign = PrefixList.signed(other, 1, (0,), None, _key(world))
@@ -203,7 +203,7 @@ def test_a_hunt_without_heavy_hitters_ends(world: World, tmp_path: Path) -> None
 
 @dataclass
 class Front:
-    """Plays the shuffler's front for a hunt."""
+    """Plays the shuffler's front for a search."""
 
     world: World
     number: int = 1
@@ -260,7 +260,7 @@ def test_a_client_reports_its_prefix_of_each_round(
     assert sender.send("go").round == 2
     assert 0x6F + 1 in _said(world, front.posts[1], _second(world))
     assert [asked.path.split("/")[5] for asked in front.posts] == ["1", "2"]
-    with pytest.raises(CollectError, match=r"by the length of a round that can't be|the hunt is over"):
+    with pytest.raises(CollectError, match=r"by the length of a round that can't be|the search is over"):
         front.number = 3
         sender.send("go")
     assert len(front.posts) == 2
@@ -270,7 +270,7 @@ def test_a_client_that_comes_late_checks_all_lists(sender: PrefixSender, front: 
     front.number = 2
     assert sender.send("zz").round == 2 and 0 in _said(world, front.posts[0], _second(world))
     front.number = 3
-    with pytest.raises(CollectError, match=r"can't be|the hunt is over"):
+    with pytest.raises(CollectError, match=r"can't be|the search is over"):
         sender.send("zz")
 
 
@@ -312,7 +312,7 @@ def test_a_damaged_pin_sends_nothing(sender: PrefixSender, front: Front, world: 
         with pytest.raises(DamagedError, match="nobody knows which lists were pinned"):
             sender.send("go")
     assert len(front.posts) == 1
-    with pytest.raises(ParameterError, match="has no hunt"):
+    with pytest.raises(ParameterError, match="has no search"):
         PrefixSender(make_covered_world(tmp_path / "none").task, sender.connection, tmp_path / "s")
 
 
@@ -349,14 +349,14 @@ def test_a_real_shuffler_and_a_small_population(place: str, tmp_path: Path) -> N
                 until(lambda: analyst.pull(private) == [number], "the release", 60)  # noqa: B023
                 analyst.count(number, world.analyst_key, 1)
                 assert analyst.acknowledge(private) == [number]
-            with pytest.raises(CollectError, match=r"takes no other list|the hunt is over|another task or round"):
+            with pytest.raises(CollectError, match=r"takes no other list|the search is over|another task or round"):
                 lists.publish(private, replace(listed, round=1))
         running.stop()
-    with pytest.raises(CollectError, match="the hunt is over"):
+    with pytest.raises(CollectError, match="the search is over"):
         lists.next(analyst.counted(), analyst.result(2), _key(world), ledger)
     with pytest.raises(WrongKeyError):
         lists.next([1], None, world.shuffler_key, ledger)
-    assert [entry.label for entry in ledger] == [f"hunt {world.task.id[:16]}, round {number}" for number in (1, 2)]
+    assert [entry.label for entry in ledger] == [f"search {world.task.id[:16]}, round {number}" for number in (1, 2)]
     found = analyst.result(2)
     counts = found.tally.counts.reports * found.estimate.frequencies
     assert found.labels is not None

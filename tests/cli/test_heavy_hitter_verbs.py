@@ -1,4 +1,4 @@
-"""The verbs of a hunt over the rounds of one task: `keygen lists`, `task hunt`, `analyst next`, and `report`."""
+"""The verbs of a search over the rounds of a task: `keygen lists`, `task heavy-hitters`, `analyst next`, `report`."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.cli.commands import facts_of, refused, run
 from tests.collect.small_server import Asked, Said, small_server
 
 HUNT = (
-    "task hunt --question Which? --minimum 2000 --fakes 10 --epsilon 1 --bits 16 --first 8 --covers 3.5 "
+    "task search --question Which? --minimum 2000 --malicious 10 --epsilon 1 --bits 16 --first 8 --covers 3.5 "
     "--analyst-key analyst.pub --shuffler-key shuffler.pub --list-key lists.pub"
 )
 
@@ -37,7 +37,7 @@ def test_a_task_is_made_for_all_rounds(folder: Path, capsys: pytest.CaptureFixtu
     assert facts_of(capsys, "task show task.json")["hunt"] == made["hunt"]
     assert "there already" in refused(capsys, HUNT.replace("Which", "What"))
     for changed, why in (
-        (HUNT.replace("--fakes 10", "--fakes 2000"), "minimum must be above fakes"),
+        (HUNT.replace("--malicious 10", "--malicious 2000"), "minimum must be above malicious reports"),
         (HUNT.replace("3.5", "3"), "fill must be below 1 in a task"),
         (HUNT.replace("--bits 16", "--bits 15"), "bits must be a multiple of 8"),
         (HUNT.replace("lists.pub", "analyst.pub"), "analyst.pub is no public key of the lists"),

@@ -5,7 +5,7 @@ Heavy hitters: frequent strings from a file, without a list of them
 ===================================================================
 
 Which words do many people look for, which addresses crash, which new names appear? A histogram needs a list of categories in advance; here there is none, and what only one person holds must not be
-seen. A *hunt* finds the strings that many people hold, prefix by prefix, over a few rounds that keep one ε together.
+seen. A *search* finds the strings that many people hold, prefix by prefix, over a few rounds that keep one ε together.
 """
 
 # %%
@@ -38,7 +38,7 @@ print(f"{len(words):,} people hold {len(set(words)):,} different strings")
 # We count the first 48 bits of a string, which are six bytes. All of it is settled before anybody sends something, but for the lists of prefixes: how many rounds, what people send, and how many people a string
 # must have to be found.
 
-plan = shoal.hunt(people=len(words), epsilon=1, delta=1e-6, bits=48)
+plan = shoal.plan_heavy_hitters(people=len(words), epsilon=1, delta=1e-6, bits=48)
 print(plan)
 print(
     f"prefixes of {', '.join(map(str, plan.depths))} bits; threshold {plan.threshold:.0f} people"
@@ -48,18 +48,18 @@ print(
 # The threshold is five standard deviations of the count of a prefix that nobody holds. It hangs on ε and on the number of rounds, and hardly on how many people there are: of ten times as many people, strings
 # that are ten times as rare are found.
 
-larger = shoal.hunt(people=1_000_000, epsilon=1, delta=1e-6, bits=48)
+larger = shoal.plan_heavy_hitters(people=1_000_000, epsilon=1, delta=1e-6, bits=48)
 print(f"of {plan.people:,} people: {plan.threshold / plan.people:.3%}")
 print(f"of {larger.people:,} people: {larger.threshold / larger.people:.4%}")
 
 # %%
-# Hunt
+# HeavyHitterPlan
 # ----
 # In every round each person sends one message about the prefix they hold, or about "none of these", and a cover, which is random. All messages of all people are shuffled. The analyst counts the listed prefixes, keeps those
 # with enough people, and the next round lists what is 8 bits longer.
 
 held = pd.read_csv(path)["word"].tolist()
-found = shoal.hitters(held, plan=plan)
+found = shoal.heavy_hitters(held, plan=plan)
 pd.DataFrame(
     [(each.bits, each.listed, each.kept) for each in found.rounds],
     columns=["bits", "prefixes listed", "kept"],
@@ -98,7 +98,7 @@ for word, count in popular.items():
 # names that they might come from. The list may be long, and does not have to be complete.
 
 names = ["tram", "τραμ", "a name that nobody holds"]
-hashed = shoal.hitters(held, epsilon=1, code="hash", names=names)
+hashed = shoal.heavy_hitters(held, epsilon=1, code="hash", names=names)
 print(hashed.items[:8])
 
 # %%
@@ -140,7 +140,7 @@ print(f"one in {plan.order}")
 print(found.remains)
 
 # %%
-# So run a hunt with a shuffler that is not the analyst's. And what is found is published: that a string is found says that many people hold it, which is the purpose, and may be a secret of a group of people. Differential
+# So run a search with a shuffler that is not the analyst's. And what is found is published: that a string is found says that many people hold it, which is the purpose, and may be a secret of a group of people. Differential
 # privacy hides each of them, not the group.
 #
 # The same on the command line
@@ -149,10 +149,10 @@ print(found.remains)
 #
 # .. code-block:: console
 #
-#    $ shoal hitters words.csv --column word --epsilon 1 --output found.csv --plot found.png
-#    $ shoal hitters --simulate --people 1e6 --epsilon 1
+#    $ shoal heavy-hitters words.csv --column word --epsilon 1 --output found.csv --plot found.png
+#    $ shoal heavy-hitters --simulate --people 1e6 --epsilon 1
 #
-# :doc:`/messages` has more about hunts.
+# :doc:`/messages` has more about searches.
 #
 # The picture
 # -----------

@@ -1,4 +1,4 @@
-"""The plan of a hunt for heavy hitters: rounds over longer and longer prefixes, all with one order and one truth."""
+"""The plan of a search for heavy hitters: rounds over longer and longer prefixes, all with one order and one truth."""
 
 import math
 from bisect import bisect_right
@@ -24,7 +24,7 @@ from shoal.mechanisms.projective_geometry_response import points
 from shoal.planning.coded_strings import MOST_BITS
 from shoal.searches import bisect_count
 
-__all__ = ["CITATION", "Hunt", "hunt"]
+__all__ = ["CITATION", "HeavyHitterPlan", "plan_heavy_hitters"]
 
 CITATION = f"Theorem H of shoal ({address('theory/several-messages')})"
 _TRUTH = Fraction((1 << 16) - 1, 1 << 16)
@@ -40,8 +40,8 @@ Its error was at most 1.4e-12 for up to 10¹¹ messages; a false alarm at five d
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hunt:
-    """A hunt for the strings that many people hold, settled in advance: all of it but the lists of prefixes.
+class HeavyHitterPlan:
+    """A search for the strings that many people hold, settled in advance: all of it but the lists of prefixes.
 
     Round 1 counts all prefixes of `first` bits; each round after it, the prefixes that are `step` bits longer, of those
     that had more than `threshold` people. In every round a person sends one message over a projective geometry of the
@@ -65,9 +65,9 @@ class Hunt:
     Examples
     --------
     >>> import shoal
-    >>> plan = shoal.hunt(people=1_000_000, epsilon=1)
+    >>> plan = shoal.plan_heavy_hitters(people=1_000_000, epsilon=1)
     >>> plan
-    Hunt(5 rounds of 1,000,000 people, order 5531, strings of more than 95 people)
+    HeavyHitterPlan(5 rounds of 1,000,000 people, order 5531, strings of more than 95 people)
     >>> plan.curve
     PrivacyCurve(ε=0.99847 at δ=1e-06, 5 rounds, n=1,000,000, pld)
     """
@@ -205,10 +205,10 @@ class Hunt:
     def __repr__(self) -> str:
         """Show its size, and what it finds."""
         rounds = f"{self.rounds} round{'s' if self.rounds > 1 else ''} of {self.people:,} people"
-        return f"Hunt({rounds}, order {self.order}, strings of more than {self.threshold:.0f} people)"
+        return f"HeavyHitterPlan({rounds}, order {self.order}, strings of more than {self.threshold:.0f} people)"
 
 
-def hunt(
+def plan_heavy_hitters(
     *,
     people: Number,
     epsilon: Number,
@@ -218,8 +218,8 @@ def hunt(
     step: Number = 8,
     covers: Number = 1.0,
     deviations: Number = 5.0,
-) -> Hunt:
-    """Return the plan of a hunt for heavy hitters that all rounds together keep (ε, δ): the largest order that does.
+) -> HeavyHitterPlan:
+    """Return the plan of a search for heavy hitters that all rounds together keep (ε, δ): the largest order that does.
 
     Parameters
     ----------
@@ -236,8 +236,8 @@ def hunt(
 
     Examples
     --------
-    >>> hunt(people=100_000, epsilon=1, bits=24, covers=0.5)
-    Hunt(2 rounds of 100,000 people, order 661, strings of more than 75 people)
+    >>> plan_heavy_hitters(people=100_000, epsilon=1, bits=24, covers=0.5)
+    HeavyHitterPlan(2 rounds of 100,000 people, order 661, strings of more than 75 people)
     """
     target = target_of(epsilon, probability(delta=delta), None)
     mean = positive(covers=covers)
@@ -246,11 +246,11 @@ def hunt(
     slots = math.ceil(mean)
     settings: dict[str, Any] = {"people": whole(people=people), "bits": bits, "first": first, "step": step}
     settings |= {"slots": slots, "fill": mean / slots, "deviations": deviations}
-    rounds = Hunt(order=2, **settings).rounds
+    rounds = HeavyHitterPlan(order=2, **settings).rounds
     orders = primes(_LARGEST_ORDER)
 
     def kept(index: int) -> bool:
-        return target.excess(Hunt(order=orders[index], **settings).of_round, rounds) <= 0
+        return target.excess(HeavyHitterPlan(order=orders[index], **settings).of_round, rounds) <= 0
 
     index = _likely(target, rounds, settings["people"] * mean, orders)
     good, unsafe = -1, len(orders)
@@ -270,7 +270,7 @@ def hunt(
             good = index
         else:
             unsafe = index
-    return Hunt(order=orders[bisect_count(kept, unsafe=unsafe, good=good)], **settings)
+    return HeavyHitterPlan(order=orders[bisect_count(kept, unsafe=unsafe, good=good)], **settings)
 
 
 def _likely(target: Target, rounds: int, covers: float, orders: tuple[int, ...]) -> int:

@@ -14,7 +14,7 @@ from shoal.errors import ParameterError
 from shoal.estimation.estimate import Estimate
 from shoal.mechanisms import Simulation
 from shoal.planning.coded_strings import CodedStrings, Strings
-from shoal.planning.hunt import CITATION, Hunt, hunt
+from shoal.planning.heavy_hitter_plan import CITATION, HeavyHitterPlan, plan_heavy_hitters
 from shoal.progress import progress
 from shoal.searches import bisect_safe
 from shoal.shown import Shown
@@ -22,7 +22,7 @@ from shoal.shown import Shown
 if TYPE_CHECKING:
     from shoal.charts import Chart
 
-__all__ = ["Hitters", "PrefixRound", "compared", "hitters", "hunted"]
+__all__ = ["HeavyHitters", "PrefixRound", "compared", "heavy_hitters", "search_heavy_hitters"]
 
 _MOST_LISTED = 1 << 26
 """Prefixes in a list, beyond which memory would not do; 2 · 10⁵ are usual."""
@@ -46,7 +46,7 @@ class PrefixRound:
 
 
 @dataclass(frozen=True, eq=False)
-class Hitters(Shown):
+class HeavyHitters(Shown):
     """The strings whose estimates are above the threshold, the largest first, with how many people hold them.
 
     A string is listed because its own estimate passed the threshold, and so estimates near it are too large on average.
@@ -54,7 +54,7 @@ class Hitters(Shown):
 
     Attributes
     ----------
-    hunt : Hunt
+    plan : HeavyHitterPlan
         The plan.
     people : int
         How many took part.
@@ -72,7 +72,7 @@ class Hitters(Shown):
         At most so many of the items are expected to be held by nobody.
     """
 
-    hunt: Hunt
+    plan: HeavyHitterPlan
     people: int
     items: list[str]
     numbers: WordArray
@@ -87,12 +87,12 @@ class Hitters(Shown):
     @property
     def curve(self) -> PrivacyCurve:
         """The guarantee of all rounds together, whether or not the last of them were needed."""
-        return self.hunt.curve
+        return self.plan.curve
 
     @property
     def remains(self) -> str:
         """What is left if shuffler and analyst collude."""
-        return self.hunt.remains
+        return self.plan.remains
 
     def columns(self) -> dict[str, Any]:
         """Return the strings, their counts, errors and intervals, as columns."""
@@ -107,7 +107,7 @@ class Hitters(Shown):
         """Return everything as plain values, with the guarantee at this δ."""
         return {
             "people": self.people,
-            "hunt": self.hunt.to_dict(),
+            "plan": self.plan.to_dict(),
             "rounds": [asdict(each) for each in self.rounds],
             "found": len(self.items),
             "false_items": self.false_items,
@@ -127,10 +127,10 @@ class Hitters(Shown):
     def __repr__(self) -> str:
         """Show how many were found, and what can be found."""
         found = f"{len(self.items):,} string{'' if len(self.items) == 1 else 's'}"
-        return f"Hitters({found} estimated above {self.hunt.threshold:.0f} of {self.people:,} people)"
+        return f"HeavyHitters({found} estimated above {self.plan.threshold:.0f} of {self.people:,} people)"
 
 
-def hitters(
+def heavy_hitters(
     values: Strings,
     *,
     epsilon: Number | None = None,
@@ -140,9 +140,9 @@ def hitters(
     code: str = "bytes",
     names: Iterable[str] = (),
     confidence: float = 0.95,
-    plan: Hunt | None = None,
+    plan: HeavyHitterPlan | None = None,
     simulation: Simulation | None = None,
-) -> Hitters:
+) -> HeavyHitters:
     """Find the strings that many people hold, message by message, as an analyst of shuffled messages would.
 
     Parameters
@@ -163,8 +163,9 @@ def hitters(
     confidence : float
         Of each interval by itself. Strings are listed because their estimates passed the threshold, and lower ends
         allow for that; the estimates themselves of strings near it are too large on average.
-    plan : Hunt, optional
-        From `shoal.hunt`, for other numbers of people and rounds, instead of epsilon, delta, bits and covers.
+    plan : HeavyHitterPlan, optional
+        From `shoal.plan_heavy_hitters`, for other numbers of people and rounds, instead of epsilon, delta, bits and
+        covers.
     simulation : Simulation, optional
         Coins that can be tossed again, for simulations only.
 
@@ -172,43 +173,43 @@ def hitters(
     --------
     >>> import shoal
     >>> people = ["red"] * 6000 + ["green"] * 3000 + ["blue"] * 990 + [f"#{number}" for number in range(10)]
-    >>> found = hitters(people, epsilon=1, bits=40, simulation=shoal.Simulation(seed=1))
+    >>> found = heavy_hitters(people, epsilon=1, bits=40, simulation=shoal.Simulation(seed=1))
     >>> found
-    Hitters(3 strings estimated above 87 of 10,000 people)
+    HeavyHitters(3 strings estimated above 87 of 10,000 people)
     >>> found.items
     ['red', 'green', 'blue']
     """
     if (plan is None) == (epsilon is None):
-        raise ParameterError("give either epsilon, such as epsilon=1, or a plan from shoal.hunt")
+        raise ParameterError("give either epsilon, such as epsilon=1, or a plan from shoal.plan_heavy_hitters")
     coded = CodedStrings(whole(bits=bits) if plan is None else plan.bits, code, names)
     numbers = coded.numbers(values)
     people = len(numbers)
     if plan is None:
         assert epsilon is not None
-        plan = hunt(people=people, epsilon=epsilon, delta=delta, bits=bits, covers=covers)
-    return hunted(numbers, plan, coded, confidence=confidence, simulation=simulation)
+        plan = plan_heavy_hitters(people=people, epsilon=epsilon, delta=delta, bits=bits, covers=covers)
+    return search_heavy_hitters(numbers, plan, coded, confidence=confidence, simulation=simulation)
 
 
-def hunted(
+def search_heavy_hitters(
     numbers: WordArray,
-    plan: Hunt,
+    plan: HeavyHitterPlan,
     coded: CodedStrings,
     *,
     confidence: float = 0.95,
     simulation: Simulation | None = None,
-) -> Hitters:
-    """Run a hunt on people whose strings are numbers already, as `coded` has made them."""
+) -> HeavyHitters:
+    """Run a search on people whose strings are numbers already, as `coded` has made them."""
     people = len(numbers)
     if people < plan.people:
         raise ParameterError(
-            f"this hunt was planned for {plan.people:,} people or more, and there are {people:,}: covers of people who "
-            "are absent hide nobody"
+            f"this search was planned for {plan.people:,} people or more, and there are {people:,}: covers of people "
+            "who are absent hide nobody"
         )
     listed = np.arange(1 << plan.first, dtype=np.uint64)
     rounds: list[PrefixRound] = []
     kept = np.empty(0, np.int64)
     estimate: Estimate | None = None
-    for depth in progress(plan.depths, total=plan.rounds, label="hitters", patience=0):
+    for depth in progress(plan.depths, total=plan.rounds, label="heavy_hitters", patience=0):
         if rounds:
             listed = _children(listed[kept], plan.step)
         if len(listed) == 0:
@@ -220,8 +221,8 @@ def hunted(
     assert estimate is not None
     chosen = kept[np.argsort(-estimate.frequencies[1 + kept], kind="stable")] if len(listed) else kept[:0]
     found, places = listed[chosen], 1 + chosen
-    return Hitters(
-        hunt=plan,
+    return HeavyHitters(
+        plan=plan,
         people=people,
         items=coded.labels(found),
         numbers=found,
@@ -279,7 +280,7 @@ def _children(prefixes: WordArray, step: int) -> WordArray:
 
 
 def _counted(
-    plan: Hunt,
+    plan: HeavyHitterPlan,
     prefixes: WordArray,
     listed: WordArray,
     confidence: float,
@@ -296,7 +297,7 @@ def _counted(
     return mechanism.estimate_messages(mechanism.randomize(held, simulation=simulation), confidence=confidence)
 
 
-def _record(estimate: Estimate, depth: int, plan: Hunt, kept: IntArray) -> PrefixRound:
+def _record(estimate: Estimate, depth: int, plan: HeavyHitterPlan, kept: IntArray) -> PrefixRound:
     listed, people = len(estimate.frequencies) - 1, estimate.reports
     error = plan.error(people, listed)
     none = float(people * estimate.frequencies[0])
@@ -304,10 +305,10 @@ def _record(estimate: Estimate, depth: int, plan: Hunt, kept: IntArray) -> Prefi
     return PrefixRound(depth, listed, dimension, error, plan.deviations * error, none, len(kept))
 
 
-def compared(found: Hitters, numbers: WordArray) -> dict[str, int]:
+def compared(found: HeavyHitters, numbers: WordArray) -> dict[str, int]:
     """Return how a simulation fares beside the truth: of what should be found, how much was, and what was false."""
     held, counts = np.unique(numbers, return_counts=True)
-    expected = held[counts > found.hunt.threshold + 2 * found.hunt.error()]
+    expected = held[counts > found.plan.threshold + 2 * found.plan.error()]
     return {
         "expected": len(expected),
         "expected_found": int(np.isin(expected, found.numbers).sum()),

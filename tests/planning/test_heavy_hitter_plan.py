@@ -17,8 +17,8 @@ from shoal.auditing import _tail
 from shoal.mechanisms.projective_geometry_response import points
 from shoal.pairs.cover_pair import covered_response
 from shoal.planning.coded_strings import CodedStrings
-from shoal.planning.hitters import _selected_lower, compared
-from shoal.planning.hunt import Hunt, hunt
+from shoal.planning.heavy_hitter_plan import HeavyHitterPlan, plan_heavy_hitters
+from shoal.planning.heavy_hitters import _selected_lower, compared
 
 Law = dict[tuple[int, ...], Fraction]
 Round = Callable[[int], Law]
@@ -108,7 +108,7 @@ def test_lists_that_follow_from_earlier_results_cost_no_more_than_two_copies() -
 
 def test_the_curve_is_that_of_copies_of_the_pair() -> None:
     """R = 2 copies with Q + 1 = 3 and three slots, from all outcomes: never below, and next to it."""
-    plan = Hunt(people=3, bits=24, order=2)
+    plan = HeavyHitterPlan(people=3, bits=24, order=2)
     truth = Fraction(plan.to_dict()["truth"], 1 << 64)
     assert 0 <= truth - Fraction((1 << 16) - 1, 1 << 16) < Fraction(1, 1 << 50)
     first, second = _dominating(2, truth, 3, Fraction(1))
@@ -123,13 +123,13 @@ def test_the_curve_is_that_of_copies_of_the_pair() -> None:
 
 @pytest.mark.slow
 def test_the_composed_epsilon_is_that_of_as_many_pairs() -> None:
-    plan = hunt(people=1_000_000, epsilon=1)
+    plan = plan_heavy_hitters(people=1_000_000, epsilon=1)
     assert (plan.order, plan.rounds, plan.depths) == (5531, 5, (16, 24, 32, 40, 48))  # N/μ = 10⁶/180.5
     truth = Fraction(plan.to_dict()["truth"], 1 << 64)
     pair = covered_response(10**6, 1.0, outputs=5532, supporting=1, common=0, truth=truth)
     assert pair.delta(0.4) == plan.of_round.delta(0.4)
     assert plan.curve.epsilon(1e-6) == shoal.compose([plan.of_round] * 5).epsilon(1e-6) <= 1
-    assert Hunt(people=10**6, order=5557).curve.epsilon(1e-6) > 1  # two primes further
+    assert HeavyHitterPlan(people=10**6, order=5557).curve.epsilon(1e-6) > 1  # two primes further
     proof = plan.curve.certify(delta=1e-6)
     assert proof.verify()
     assert proof.epsilon == pytest.approx(plan.curve.epsilon(1e-6), rel=1e-3)
@@ -137,7 +137,7 @@ def test_the_composed_epsilon_is_that_of_as_many_pairs() -> None:
 
 @pytest.mark.parametrize("listed", [1, 5, 31, 100, 4000])
 def test_the_mechanism_of_a_round_tells_no_more_truth_and_has_a_smaller_delta(listed: int) -> None:
-    plan = Hunt(people=3000, order=31)
+    plan = HeavyHitterPlan(people=3000, order=31)
     made = plan.of_list(listed)
     assert made.categories == listed + 1
     assert made.truth <= plan.mechanism.truth
@@ -149,7 +149,7 @@ def test_the_mechanism_of_a_round_tells_no_more_truth_and_has_a_smaller_delta(li
 
 
 def test_a_ledger_charges_every_round() -> None:
-    plan = hunt(people=50_000, epsilon=1, bits=24)
+    plan = plan_heavy_hitters(people=50_000, epsilon=1, bits=24)
     ledger = shoal.Ledger()
     for depth in plan.depths:
         ledger.record(plan.of_round, label=f"{depth} bits")
@@ -159,7 +159,7 @@ def test_a_ledger_charges_every_round() -> None:
 @pytest.mark.slow
 def test_false_alarms_are_as_frequent_as_stated() -> None:
     """By the mean of 200 runs, since they come in clusters; 4 of its standard errors are exceeded once in 12,000."""
-    plan = Hunt(people=20_000, order=101, deviations=3)
+    plan = HeavyHitterPlan(people=20_000, order=101, deviations=3)
     made, coins = plan.of_list(9000), shoal.Simulation(seed=3)
     limit = plan.deviations * plan.error(20_000, 9000)
     above = []
@@ -174,7 +174,7 @@ def test_false_alarms_are_as_frequent_as_stated() -> None:
 @pytest.mark.parametrize("people", [20_000, 10**6, 10**10])
 def test_false_alarms_are_those_of_a_binomial_number(people: int) -> None:
     """Never below the tail that is summed term by term, and at most 1e-4 above; scipy's is too small from 10¹⁰ on."""
-    plan = Hunt(people=people, slots=2, order=661)
+    plan = HeavyHitterPlan(people=people, slots=2, order=661)
     mechanism = plan.of_list(9000)
     covers = round(people * plan.slots * plan.fill)
     mean = people * mechanism.moments.same[0] + covers * float(mechanism.design.share)
@@ -186,12 +186,14 @@ def test_false_alarms_are_those_of_a_binomial_number(people: int) -> None:
 
 def test_plans_that_cannot_be_are_refused() -> None:
     with pytest.raises(shoal.errors.UnreachableError, match="too few"):
-        hunt(people=100, epsilon=0.1)
+        plan_heavy_hitters(people=100, epsilon=0.1)
     for wrong in ({"bits": 20}, {"bits": 28}, {"first": 24, "bits": 16}, {"order": 6}, {"order": 65_537}, {"step": 5}):
         with pytest.raises(shoal.ParameterError):
-            Hunt(**({"people": 10, "order": 5} | wrong))
-    assert repr(Hunt(people=1000, bits=16, order=5)).startswith("Hunt(1 round of 1,000 people, order 5")
-    assert "next to nothing" in Hunt(people=1000, order=5).remains
+            HeavyHitterPlan(**({"people": 10, "order": 5} | wrong))
+    assert repr(HeavyHitterPlan(people=1000, bits=16, order=5)).startswith(
+        "HeavyHitterPlan(1 round of 1,000 people, order 5"
+    )
+    assert "next to nothing" in HeavyHitterPlan(people=1000, order=5).remains
 
 
 def _people(seed: int, people: int = 40_000, bits: int = 24) -> NDArray[np.uint64]:
@@ -207,7 +209,9 @@ def test_what_many_hold_is_found_and_nothing_else() -> None:
     expected = found = 0
     for seed in range(3):
         numbers = _people(seed)
-        result = shoal.hitters(numbers, epsilon=1, bits=24, code="numbers", simulation=shoal.Simulation(seed=seed))
+        result = shoal.heavy_hitters(
+            numbers, epsilon=1, bits=24, code="numbers", simulation=shoal.Simulation(seed=seed)
+        )
         told = compared(result, numbers)
         assert told["false"] == 0
         assert 0 < result.false_items < 0.05
@@ -226,7 +230,7 @@ def test_what_many_hold_is_found_and_nothing_else() -> None:
 @pytest.mark.slow
 def test_the_error_is_that_of_the_formula() -> None:
     """The deviation over 20 runs of 5000 empty prefixes has a relative error below 1 %: 5 % are never reached."""
-    plan = Hunt(people=20_000, order=211, slots=1, fill=0.5)
+    plan = HeavyHitterPlan(people=20_000, order=211, slots=1, fill=0.5)
     made, coins = plan.of_list(5000), shoal.Simulation(seed=5)
     held = np.repeat([0, 17, 2500, 3600], [9000, 6000, 4000, 1000])
     truth = np.bincount(held, minlength=5001)
@@ -242,7 +246,7 @@ def test_the_error_is_that_of_the_formula() -> None:
 @pytest.mark.slow
 def test_strings_come_back_with_tables_and_pictures() -> None:
     people = ["hello"] * 3000 + ["help"] * 2500 + ["world"] * 2000 + [f"x{number}" for number in range(500)]
-    found = shoal.hitters(people, epsilon=2, bits=40, simulation=shoal.Simulation(seed=1))
+    found = shoal.heavy_hitters(people, epsilon=2, bits=40, simulation=shoal.Simulation(seed=1))
     assert found.items == ["hello", "help", "world"]
     facts = found.to_dict(delta=1e-6)
     assert facts["found"] == 3
@@ -254,14 +258,14 @@ def test_strings_come_back_with_tables_and_pictures() -> None:
     assert found.to_frame(kind="arrow").column_names == ["item", "count", "standard_error", "lower", "upper"]
     assert "hello" in found.chart().svg()
     assert "hello" in found._repr_html_()
-    assert found.curve is found.hunt.curve
-    assert repr(found).startswith("Hitters(3 strings estimated above")
+    assert found.curve is found.plan.curve
+    assert repr(found).startswith("HeavyHitters(3 strings estimated above")
 
 
 @pytest.mark.slow
 def test_where_nothing_is_frequent_nothing_is_found() -> None:
     numbers = np.arange(2000, dtype=np.uint64) << np.uint64(30)
-    found = shoal.hitters(numbers, epsilon=1, code="numbers", simulation=shoal.Simulation(seed=1))
+    found = shoal.heavy_hitters(numbers, epsilon=1, code="numbers", simulation=shoal.Simulation(seed=1))
     assert found.items == []
     assert len(found.rounds) < 5
     assert found.to_dict()["item"] == []
@@ -272,20 +276,22 @@ def test_where_nothing_is_frequent_nothing_is_found() -> None:
 def test_hashes_find_long_strings() -> None:
     common = "https://example.org/a/path/that/is/long"
     people = [common] * 900 + ["https://example.org/another"] * 600 + [str(number) for number in range(500)]
-    found = shoal.hitters(people, epsilon=2, bits=32, code="hash", names=[common], simulation=shoal.Simulation(seed=2))
+    found = shoal.heavy_hitters(
+        people, epsilon=2, bits=32, code="hash", names=[common], simulation=shoal.Simulation(seed=2)
+    )
     assert found.items[0] == common
     assert len(found.items[1]) == 8
 
 
 def test_what_cannot_be_run_is_refused() -> None:
     with pytest.raises(shoal.ParameterError, match="either epsilon"):
-        shoal.hitters(["a"] * 100)
-    plan = shoal.hunt(people=2000, epsilon=1, bits=24)
+        shoal.heavy_hitters(["a"] * 100)
+    plan = shoal.plan_heavy_hitters(people=2000, epsilon=1, bits=24)
     with pytest.raises(shoal.ParameterError, match="either epsilon"):
-        shoal.hitters(["a"] * 2000, epsilon=1, plan=plan)
+        shoal.heavy_hitters(["a"] * 2000, epsilon=1, plan=plan)
     with pytest.raises(shoal.ParameterError, match="absent hide nobody"):
-        shoal.hitters(["a"] * 1999, plan=plan)
-    assert shoal.hitters(["abc"] * 2500, plan=plan, simulation=shoal.Simulation(seed=1)).items == ["abc"]
+        shoal.heavy_hitters(["a"] * 1999, plan=plan)
+    assert shoal.heavy_hitters(["abc"] * 2500, plan=plan, simulation=shoal.Simulation(seed=1)).items == ["abc"]
 
 
 @pytest.mark.parametrize("people", [0, 40, 90, 100, 110, 150])
@@ -313,10 +319,10 @@ def test_intervals_of_listed_strings_near_the_threshold_hold() -> None:
     """More than 80 listed strings with 5 deviations of room: a false alarm in 10⁶. Usual ends fail often."""
     listed, low, outside = 0, 0, 0
     for seed in range(24):
-        plan = shoal.hunt(people=20_000, epsilon=2, bits=16)
+        plan = shoal.plan_heavy_hitters(people=20_000, epsilon=2, bits=16)
         held = np.full(200, round(plan.threshold - 1.3 * plan.error()))
         values = np.concatenate([np.repeat(np.arange(1, 201), held), np.zeros(20_000 - held.sum(), np.int64)])
-        found = shoal.hitters(values, plan=plan, code="numbers", simulation=shoal.Simulation(seed=seed))
+        found = shoal.heavy_hitters(values, plan=plan, code="numbers", simulation=shoal.Simulation(seed=seed))
         near = (found.numbers >= 1) & (found.numbers <= 200)
         true = held[0]
         listed += int(near.sum())

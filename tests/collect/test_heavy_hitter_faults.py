@@ -1,4 +1,4 @@
-"""An analyst, a client and a shuffler of a hunt that are killed: one list a round, charged once, and one report."""
+"""An analyst, a client and a shuffler of a search that are killed: one list a round, charged once, and one report."""
 
 import json
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shoal
-from tests.collect.actors import hunt_step
+from tests.collect.actors import search_step
 from tests.collect.running import Running
 from tests.collect.test_faults import HUNTED
 from tests.collect.world import make_hunt_world
@@ -28,22 +28,22 @@ def test_everybody_is_killed_in_turn(place: str, tmp_path: Path) -> None:
     shuffler = Running(world, place, tmp_path / "batches", tmp_path / "run")
     path, work, person = f"/v1/tasks/{world.task.id}/rounds/1/list", tmp_path / "work", tmp_path / "person"
     with shuffler.start("list stored"):
-        assert hunt_step(shuffler, work, "list written") == -signal.SIGKILL
+        assert search_step(shuffler, work, "list written") == -signal.SIGKILL
         written = (work / "lists" / "1.json").read_bytes()
         assert shuffler.ask(path).status == 409
-        assert hunt_step(shuffler, work) == 1  # the list is there, and handed over as it is; the shuffler dies
+        assert search_step(shuffler, work) == 1  # the list is there, and handed over as it is; the shuffler dies
         shuffler.wait_killed()
         shuffler.start()
         assert shuffler.ask(path).status == 409  # the kill was before the commit
-        assert hunt_step(shuffler, person, value="go") == 1  # and nobody can report
-        assert hunt_step(shuffler, work) == 0 and hunt_step(shuffler, work) == 0
+        assert search_step(shuffler, person, value="go") == 1  # and nobody can report
+        assert search_step(shuffler, work) == 0 and search_step(shuffler, work) == 0
         assert shuffler.ask(path).body == written == (work / "lists" / "1.json").read_bytes()
         assert len(shoal.Ledger(work / "ledger.json")) == 1
-        assert hunt_step(shuffler, person, "list pinned", "go") == -signal.SIGKILL
+        assert search_step(shuffler, person, "list pinned", "go") == -signal.SIGKILL
         assert json.loads((person / "lists.json").read_text())["lists"] == [written.decode()]
         assert not (person / "report.json").exists()
-        assert hunt_step(shuffler, person, value="go") == 0
+        assert search_step(shuffler, person, value="go") == 0
         kept = json.loads((person / "report.json").read_text())
-        assert kept["sent"] and hunt_step(shuffler, person, value="go") == 0
+        assert kept["sent"] and search_step(shuffler, person, value="go") == 0
         assert json.loads((person / "report.json").read_text()) == kept
         shuffler.stop()

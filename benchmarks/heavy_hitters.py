@@ -1,4 +1,4 @@
-"""Heavy hitters, message by message, of a million people at ε = 1 in five rounds: `python -m benchmarks.hitters`."""
+"""Time a search for heavy hitters by a million people, ε = 1, five rounds: `python -m benchmarks.heavy_hitters`."""
 
 import resource
 import sys
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import shoal
-from shoal.planning.hitters import compared
+from shoal.planning.heavy_hitters import compared
 
 __all__ = ["heavy_hitters", "zipf_numbers"]
 
@@ -35,9 +35,9 @@ def heavy_hitters(seeds: int = 1) -> None:
         for seed in range(1, seeds + 1):
             numbers = zipf_numbers(_PEOPLE, seed=seed)
             start = time.perf_counter()
-            found = shoal.hitters(numbers, epsilon=1, bits=_BITS, covers=covers, code="numbers")
+            found = shoal.heavy_hitters(numbers, epsilon=1, bits=_BITS, covers=covers, code="numbers")
             seconds = time.perf_counter() - start
-            truth, plan = compared(found, numbers), found.hunt
+            truth, plan = compared(found, numbers), found.plan
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
             share = f"{truth['expected_found']}/{truth['expected']}"
             print(

@@ -1,4 +1,4 @@
-"""The verb `hitters`: strings that many people hold, found round by round."""
+"""The verb `heavy-hitters`: strings that many people hold, found round by round."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,12 +22,12 @@ from shoal.files.person_rows import PersonRows, RowsPerPerson
 from shoal.files.table import Column
 from shoal.mechanisms import Simulation
 from shoal.planning.coded_strings import CODES, MOST_BITS, CodedStrings
-from shoal.planning.hitters import Hitters, compared, hunted
-from shoal.planning.hunt import hunt
+from shoal.planning.heavy_hitter_plan import plan_heavy_hitters
+from shoal.planning.heavy_hitters import HeavyHitters, compared, search_heavy_hitters
 from shoal.planning.simulation import zipf_people
 from shoal.shown import printable
 
-__all__ = ["hitters"]
+__all__ = ["heavy_hitters"]
 
 _STRINGS = 100_000
 """How many different strings synthetic people hold."""
@@ -40,9 +40,10 @@ _MOST_PEOPLE = 10**8
 
 
 @app.command(
-    group=HISTOGRAMS, help_epilogue="Example:  shoal hitters --simulate --people 1e5 --bits 24 --epsilon 1 --top 5"
+    group=HISTOGRAMS,
+    help_epilogue="Example:  shoal heavy-hitters --simulate --people 1e5 --bits 24 --epsilon 1 --top 5",
 )
-def hitters(
+def heavy_hitters(
     data: Path | None = None,
     *,
     column: str | None = None,
@@ -119,9 +120,11 @@ def hitters(
     else:
         coded = CodedStrings(size, code, () if names is None else _lines(names))
         numbers = _numbers(Column(data, column or "", person), coded)
-    plan = hunt(people=len(numbers), epsilon=epsilon, delta=delta, bits=bits, covers=covers, deviations=deviations)
+    plan = plan_heavy_hitters(
+        people=len(numbers), epsilon=epsilon, delta=delta, bits=bits, covers=covers, deviations=deviations
+    )
     coins = Simulation(seed=start) if simulate else None
-    found = hunted(numbers, plan, coded, confidence=confidence, simulation=coins)
+    found = search_heavy_hitters(numbers, plan, coded, confidence=confidence, simulation=coins)
     facts = found.to_dict(delta=probable)
     if data is not None:
         rows = RowsPerPerson(checked=person is not None)
@@ -173,7 +176,7 @@ def _synthetic(people: Any, bits: int, seed: int) -> NDArray[np.uint64]:
     return np.repeat(generator.integers(0, (1 << bits) - 1, _STRINGS, np.uint64, endpoint=True), counts)
 
 
-def _incomplete(found: Hitters, coded: CodedStrings) -> str | None:
+def _incomplete(found: HeavyHitters, coded: CodedStrings) -> str | None:
     """Return why strings that were found may not be what people hold."""
     if coded.code == "bytes" and (full := int(np.count_nonzero(found.numbers & np.uint64(255)))):
         more = f"--bits {MOST_BITS} counts {MOST_BITS // 8}, and --code" if coded.bits < MOST_BITS else "--code"
@@ -193,7 +196,7 @@ def _print_hitters(facts: dict[str, Any], most: int, incomplete: str | None, fil
         shown.add_row(
             Text(printable(facts["item"][index])), f"{count:,.0f}", f"{error:,.1f}", f"{low:,.0f} – {high:,.0f}"
         )
-    plan, central, below = facts["hunt"], facts["central"], grid()
+    plan, central, below = facts["plan"], facts["central"], grid()
     if facts["found"] > most:
         below.add_row("", f"and {facts['found'] - most:,} more; --top {facts['found']} or --output shows them")
     if incomplete is not None:

@@ -1,4 +1,4 @@
-"""The verb `task hunt`: a task that finds the strings that many people hold, over several rounds."""
+"""The verb `task heavy-hitters`: a task that finds the strings that many people hold, over several rounds."""
 
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,9 @@ __all__ = ["hunt_task"]
 
 
 @task.command(
-    name="hunt",
-    help_epilogue="Example:  shoal task hunt --question 'Which page?' --minimum 1e6 --fakes 1000 --epsilon 1 "
-    "--analyst-key analyst.pub --shuffler-key shuffler.pub --list-key lists.pub --output hunt.json",
+    name="heavy-hitters",
+    help_epilogue="Example:  shoal task heavy-hitters --question 'Which page?' --minimum 1e6 --malicious 1000 "
+    "--epsilon 1 --analyst-key analyst.pub --shuffler-key shuffler.pub --list-key lists.pub --output pages.json",
 )
 def hunt_task(
     *,
@@ -28,7 +28,7 @@ def hunt_task(
     shuffler_key: Path,
     list_key: Path,
     minimum: Count,
-    fakes: Count,
+    malicious: Count,
     epsilon: Number,
     delta: Number = 1e-6,
     bits: Count = 48,
@@ -44,7 +44,7 @@ def hunt_task(
     output: Path = Path("task.json"),
     json: Json = False,
 ) -> None:
-    """Write down a hunt for heavy hitters: strings that many people hold, found over rounds of longer prefixes.
+    """Write down a search for heavy hitters: strings that many people hold, found over rounds of longer prefixes.
 
     All rounds together keep ε at δ. The order of the geometry, the truth, slots and covers are settled here for all of
     them; what differs is the list of prefixes, which `shoal analyst next` signs for every round.
@@ -61,7 +61,7 @@ def hunt_task(
         the public key that lists are signed with, lists.pub.
     minimum
         no round with fewer reports is released.
-    fakes
+    malicious
         m, how many reports of a round may come from whoever wants to learn about the others, or be known to them.
     epsilon
         ε that all rounds together keep, for minimum - m people.
@@ -89,11 +89,13 @@ def hunt_task(
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
     from shoal.errors import ParameterError
     from shoal.files.names import Names
-    from shoal.planning.hunt import hunt
+    from shoal.planning.heavy_hitter_plan import plan_heavy_hitters
 
-    least, colluding = whole(minimum=minimum, least=2), whole(fakes=fakes, least=0)
+    least, colluding = whole(minimum=minimum, least=2), whole(malicious=malicious, least=0)
     if least <= colluding:
-        raise ParameterError(f"minimum must be above fakes, got minimum={least:,} and fakes={colluding:,}", "minimum")
+        raise ParameterError(
+            f"minimum must be above malicious reports, got minimum={least:,} and malicious={colluding:,}", "minimum"
+        )
     terms = HeavyHitterRounds(
         bits=whole(bits=bits),
         first=whole(first=first),
@@ -102,7 +104,7 @@ def hunt_task(
         code=code,
         list_key=public_key(list_key, "lists").hex(),
     )
-    plan = hunt(
+    plan = plan_heavy_hitters(
         people=least - colluding, epsilon=epsilon, delta=delta, bits=bits, first=first, step=step, covers=covers,
         deviations=deviations,
     )  # fmt: skip
@@ -113,7 +115,7 @@ def hunt_task(
         delta=delta,
         epsilon_limit=float(epsilon),
         minimum=least,
-        fakes=colluding,
+        malicious=colluding,
         round_seconds=seconds_of_round(length),
         too_small="extend",
         replay_rounds=whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS),
