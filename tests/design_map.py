@@ -9,8 +9,6 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["ROOT", "drawn", "shown"]
-
 ROOT = Path(__file__).parents[1]
 _PAGE = ROOT / "docs" / "design.md"
 _BLOCK = re.compile(r"(?ms)^    src/shoal/\n.*?(?=^    tests/)")

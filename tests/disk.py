@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["on_disk"]
-
 
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that grows with every fsync of a file or folder, and with every rename."""

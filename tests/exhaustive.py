@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-__all__ = ["EXHAUSTIVE", "amount", "representative"]
-
 Point = TypeVar("Point")
 
 EXHAUSTIVE = os.environ.get("SHOAL_EXHAUSTIVE", "") == "1"

@@ -26,9 +26,9 @@ def _modules() -> list[str]:
 def _documented(module: str) -> Iterator[str]:
     """Yield the public functions and classes of a module, and the methods of these classes."""
     content = importlib.import_module(module)
-    for name in getattr(content, "__all__", ()):
-        value = getattr(content, name)
-        if getattr(value, "__module__", None) != module or not (inspect.isclass(value) or inspect.isfunction(value)):
+    for name, value in vars(content).items():
+        own = getattr(value, "__module__", None) == module and (inspect.isclass(value) or inspect.isfunction(value))
+        if name.startswith("_") or not own:
             continue
         yield f"{module}.{name}"
         if inspect.isclass(value):

@@ -20,8 +20,6 @@ import tempfile
 import types
 from concurrent import futures
 
-__all__ = ["simulate"]
-
 _LIBRARIES = (asyncio, futures, multiprocessing, sqlite3, ssl, subprocess, tempfile)
 _GONE = {
     os: ("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "fchmod", "fchown", "fork", "geteuid", "getuid"),

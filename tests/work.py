@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["calls"]
-
 
 @contextmanager
 def calls() -> Iterator[Callable[[], int]]:

@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "BoolArray", "ByteArray", "Complex", "IntArray", "WordArray"]
-
 Array = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 ByteArray = NDArray[np.uint8]

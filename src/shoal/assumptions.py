@@ -3,50 +3,6 @@
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = [
-    "ADAPTIVE",
-    "ANYWHERE",
-    "APPROXIMATE",
-    "BLANKET",
-    "CHOSEN",
-    "CLIPPED",
-    "CLONES",
-    "COINS",
-    "COLLUDE",
-    "COVERS",
-    "DECOMPOSES",
-    "DECOMPOSITION",
-    "DESCRIBED",
-    "DUMMIES",
-    "EPOCHS",
-    "FIXED",
-    "FRESH",
-    "INDEPENDENT",
-    "KEPT_STEP",
-    "LOSSES",
-    "OF_EACH",
-    "ONE_BIT",
-    "ONE_EXAMPLE",
-    "ONE_STEP",
-    "PERMUTED",
-    "PURE",
-    "RATIOS",
-    "REPLACE",
-    "SHARPER",
-    "SPLIT_AND_MIX",
-    "STRONG",
-    "SWAP_CHAINS",
-    "THEOREM_D",
-    "THEOREM_M",
-    "THEOREM_O",
-    "THEOREM_V",
-    "TRAINING",
-    "TWO_RATIOS",
-    "Assumption",
-    "Topic",
-    "shuffled",
-]
-
 
 class Topic(Enum):
     """What an assumption is about: by this a review chooses why it holds, and what is left if it fails."""

@@ -13,8 +13,6 @@ from shoal.checks import probability
 from shoal.errors import ParameterError, RangeError, UnreachableError
 from shoal.rounding import UNIT, up
 
-__all__ = ["Guaranteed", "attack_bound", "attack_success"]
-
 _MOST_EPSILON = 700.0
 """Beyond it e^ε is no double."""
 _ROUNDINGS = 16

@@ -2,8 +2,6 @@
 
 import sys
 
-__all__ = ["clear_caches"]
-
 
 def clear_caches() -> None:
     """Forget what earlier questions computed: memory becomes free, and the same questions take their time again.

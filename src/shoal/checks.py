@@ -12,21 +12,6 @@ from numpy.typing import NDArray
 from shoal.digits import advice
 from shoal.errors import ParameterError
 
-__all__ = [
-    "MOST_REPORTS",
-    "SMALLEST_DELTA",
-    "Number",
-    "Numbers",
-    "check_fields",
-    "each",
-    "known",
-    "non_negative",
-    "positive",
-    "probability",
-    "store",
-    "whole",
-]
-
 Number = float | np.floating[Any] | np.integer[Any]
 """What is taken for a number, of Python or of numpy; an int is a float to type checkers."""
 Numbers = NDArray[Any] | Sequence[Number] | Sequence[Sequence[Number]]

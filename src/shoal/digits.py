@@ -5,21 +5,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from shoal.errors import ParameterError
 
-__all__ = [
-    "advice",
-    "count_in",
-    "exactly",
-    "grouped",
-    "input_down",
-    "input_up",
-    "is_number",
-    "number_in",
-    "number_text",
-    "rounded_down",
-    "rounded_up",
-    "seconds_in",
-]
-
 _MINUS = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d", "-"))
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["REPOSITORY", "SITE", "address", "linked"]
-
 SITE = "https://shoal-dp.readthedocs.io/"
 """The address of the site; everything that shoal prints, and the site itself, take it from here."""
 REPOSITORY = "https://github.com/shoal-dp/shoal"

@@ -15,8 +15,6 @@ from typing import BinaryIO, NoReturn
 
 from shoal.errors import FormatError, ParameterError, StorageError
 
-__all__ = ["check_output", "cleaned_up", "locked", "new_file", "opened", "settle", "whole_file"]
-
 _ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, or write to another disk"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a folder that this user may write to"),

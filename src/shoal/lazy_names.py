@@ -11,8 +11,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
-__all__ = ["gather", "lazy_names"]
-
 
 def lazy_names(package: str, *, extra: str | None = None) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that imports its public names for type checkers only.

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 from shoal.progress import progress
 
-__all__ = ["cores", "shared"]
-
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _AHEAD = 2

@@ -8,8 +8,6 @@ from contextlib import closing, contextmanager
 from itertools import islice
 from typing import TypeVar
 
-__all__ = ["followed", "progress", "waiting"]
-
 _Item = TypeVar("_Item")
 _PATIENCE = 1.0
 _TICKS = 1000

@@ -10,8 +10,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST_POWER", "UNIT", "down", "slack", "up"]
-
 UNIT = 2.0**-53
 """What one rounding changes at most, relatively."""
 

@@ -10,18 +10,6 @@ from collections.abc import Callable
 
 from shoal.checks import SMALLEST_DELTA
 
-__all__ = [
-    "bisect_count",
-    "bisect_safe",
-    "bracketed",
-    "doubled",
-    "gaussian_guess",
-    "greatest_unsafe",
-    "lowest",
-    "rough_root",
-    "smallest_safe",
-]
-
 _PAST = 2e-12
 """How far past its estimate of the root the search looks for a safe point, relative."""
 _CLOSE = 1e-6

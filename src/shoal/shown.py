@@ -17,8 +17,6 @@ from shoal.errors import MissingExtraError
 if TYPE_CHECKING:
     from shoal.charts import Chart
 
-__all__ = ["FRAMES", "Shown", "ShownCurve", "frame", "printable"]
-
 FRAMES = ("pandas", "polars", "arrow")
 """The kinds of data frames that results come as."""
 _MOST_ROWS = 20

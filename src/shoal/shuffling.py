@@ -18,8 +18,6 @@ from shoal.files.report_file import ReportFile, joined_batches, write_reports
 from shoal.mechanisms.coins import secure_coins
 from shoal.progress import progress
 
-__all__ = ["shuffle", "shuffled_records"]
-
 _BUCKET_RECORDS = 1 << 22
 _BUCKET_BYTES = 1 << 26
 _MOST_BUCKETS = 200

@@ -13,8 +13,6 @@ from typing import Any, NoReturn, get_args
 from shoal.digits import advice
 from shoal.errors import FormatError
 
-__all__ = ["Fields", "canonical", "parsed", "read_fields", "short_reason", "shortened"]
-
 _MOST_SHOWN = 60
 _MOST_SAID = 300
 _NAMES = {

@@ -20,8 +20,6 @@ from typing import NamedTuple
 import shoal
 from tests.answers.questions import Case, Question, cases
 
-__all__ = ["Row", "Rows", "append", "asked", "crossed", "digest", "read", "rows_of"]
-
 _PATH = Path(__file__).with_name("answers.jsonl")
 _GROWTH = {"ε": 1e-3, "ρ": 1e-3, "δ": 0.05}
 """The allowed growth of an answer, relative to the reference.

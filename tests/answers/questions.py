@@ -27,8 +27,6 @@ import shoal
 from shoal import sgd
 from shoal.lower_limit import LowerBound
 
-__all__ = ["WITHDRAWN", "Case", "Question", "cases"]
-
 WITHDRAWN: dict[str, str] = {}
 """Rows that are no longer asked, and why: the key of the row → which defect made its numbers false."""
 

@@ -7,8 +7,6 @@ import pytest
 
 from shoal.cli import main
 
-__all__ = ["facts_of", "refused", "run"]
-
 
 def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str]:
     """Return the exit status of a command, what it printed, and what it said on standard error."""

@@ -16,8 +16,6 @@ from tests.cli.verbs import verbs
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
-__all__ = ["FOLDER", "check", "printing", "schemas", "verbs_with_json"]
-
 FOLDER = Path(__file__).parents[2] / "docs" / "schemas"
 
 

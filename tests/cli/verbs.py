@@ -8,8 +8,6 @@ from cyclopts import App
 
 from shoal.cli.app import loaded
 
-__all__ = ["filled", "groups", "numeric_options", "options", "verbs"]
-
 
 def _walked(app: App, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], App]]:
     yield path, app

@@ -21,8 +21,6 @@ from shoal.collect.sender import Helper
 from shoal.collect.task import Task
 from tests.collect.running import PATIENCE, Running
 
-__all__ = ["Helping", "search_step"]
-
 _ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -19,8 +19,6 @@ from shoal.errors import CollectError
 from tests.collect.life import released
 from tests.collect.world import World
 
-__all__ = ["Clock", "Front", "InProcess", "called", "made", "refused", "reports", "root", "stored", "tokens"]
-
 _T = TypeVar("_T")
 _PATIENCE = 60.0
 

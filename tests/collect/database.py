@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Cluster", "programs", "running_cluster"]
-
 _PATIENCE = 60
 
 

@@ -13,8 +13,6 @@ from shoal.collect.stores.postgres import PostgresStore
 from shoal.collect.stores.sqlite import SqliteStore
 from tests.collect.world import World
 
-__all__ = ["Life", "Lives", "lives", "opened_store", "released"]
-
 Lives = Callable[..., "Life"]
 """The fixture `live`: `live(world)` is a shuffler with a SQLite store, which ends with the test."""
 

@@ -28,8 +28,6 @@ from tests.collect.asgi import Front, InProcess
 from tests.collect.running import batches_in
 from tests.collect.world import World, make_exact_world
 
-__all__ = ["MINIMUM", "RELAY", "WINDOW", "Model", "trouble", "watched", "worlds"]
-
 MINIMUM = 3
 WINDOW = 2
 SECONDS = 60

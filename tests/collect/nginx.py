@@ -11,8 +11,6 @@ from typing import Any, Self
 from tests.collect.running import PATIENCE, Line, Running, until
 from tests.collect.world import World
 
-__all__ = ["CONFIGURATION", "Proxied", "server"]
-
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 
 

@@ -12,8 +12,6 @@ from shoal.collect.connection import Connection
 from shoal.errors import CollectError
 from tests.collect.running import PATIENCE, Answer, Line, Running, post
 
-__all__ = ["People", "Puller", "records_of"]
-
 
 class People:
     """Threads that send one report after the other, and each until it is acknowledged, whatever happens meanwhile.

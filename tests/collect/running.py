@@ -31,19 +31,6 @@ from shoal.collect.task import Task
 from shoal.collect.tokens import TokenFiles, TokenList
 from tests.collect.world import World
 
-__all__ = [
-    "EXCEPTION",
-    "PATIENCE",
-    "Answer",
-    "Line",
-    "Running",
-    "batches_in",
-    "post",
-    "run_process",
-    "store_in",
-    "until",
-]
-
 PATIENCE = 300.0
 """Seconds after which something that should come does not come any more, on a slow machine either."""
 EXCEPTION = "what-an-exception-says"

@@ -11,8 +11,6 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-__all__ = ["Asked", "Said", "SmallServer", "small_server"]
-
 
 @dataclass(frozen=True)
 class Asked:

@@ -28,16 +28,6 @@ from shoal.files.names import Names
 from shoal.mechanisms import Covered, Dummies, RandomizedResponse
 from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 
-__all__ = [
-    "World",
-    "make_covered_world",
-    "make_dummies_world",
-    "make_exact_world",
-    "make_helped_world",
-    "make_hunt_world",
-    "make_world",
-]
-
 
 @dataclass(frozen=True)
 class World:

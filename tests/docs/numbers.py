@@ -13,8 +13,6 @@ import shoal
 from shoal import sgd
 from shoal.digits import rounded_down, rounded_up
 
-__all__ = ["NUMBERS", "rewritten"]
-
 _ROOT = Path(__file__).parents[2]
 _NUMBER = r"(\d[\d.,]*\d|\d)"
 _DELTA = 1e-6

@@ -15,8 +15,6 @@ from shoal.pairs.randomizer import ability
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
-__all__ = ["best_design", "every_design", "inverted_delta"]
-
 _LARGEST_LOCAL = 40.0
 _GAIN = 1 - 1e-4
 """A design that is better by less is not looked at: many are the same one by another name."""

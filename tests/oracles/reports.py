@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from shoal.mechanisms import Categorical, SubsetSelection, UnaryEncoding
 from shoal.mechanisms.coins import WHOLE
 
-__all__ = ["matrix_of", "outputs_of", "row_of", "schemas", "table_of"]
-
 
 def outputs_of(mechanism: Categorical) -> NDArray[Any]:
     """Return all reports that there are."""

@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PRINTED", "CopiedPackage"]
-
 _SOURCE = Path(__file__).parents[2] / "src" / "shoal"
 
 

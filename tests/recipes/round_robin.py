@@ -10,8 +10,6 @@ from shoal.sgd.run import Run
 from shoal.sgd.run_limits import summed_limit
 from shoal.sgd.sampler import Indices, Sampler, register
 
-__all__ = ["RoundRobin"]
-
 
 @register
 class RoundRobin(Sampler):

@@ -6,8 +6,6 @@ The schema (opendp/deployments-registry-data, schemas/deployments-schema.yaml) h
 import re
 from typing import Any
 
-__all__ = ["wrong_fields"]
-
 _TEXTS = {
     "": "url_slug",
     "deployment.basic.": "name intended_use data_product_region description",

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-__all__ = ["Page", "Response", "running"]
-
 
 class Response(NamedTuple):
     """What came back."""

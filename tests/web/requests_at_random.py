@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from shoal.questions.question import names, question
 from shoal.web.reply import FORMS
 
-__all__ = ["requests"]
-
 _NAMES = sorted({name for each in names() for name in question(each).parameters} | {"as"})
 _SENSIBLE: dict[str, list[str]] = {
     "count": ["1", "2", "10", "1000", "10_000", "1e6", "1e9", "1e15", "0", "-1", "1.5", "1,000", "1e300"],

@@ -13,8 +13,6 @@ from playwright.sync_api import sync_playwright
 
 from tests.web.page import running
 
-__all__ = ["main"]
-
 _PANELS = ("guarantee", "backwards", "histogram?hidden=both", "rounds", "training?noise_multiplier=4", "verify")
 _WIDTHS = (1200, 360)
 _COLOURS = 48

@@ -15,8 +15,6 @@ from shoal.lower_limit import LowerBound
 from shoal.pairs.randomizer import Randomizer, ability, check_likelihoods, check_randomizer, registration_of
 from shoal.privacy_profile import Profile
 
-__all__ = ["amplify", "compare", "proven_bounds", "setting_of"]
-
 _REFERENCE_DELTA = 1e-6
 """Where bounds with the same preference are compared."""
 

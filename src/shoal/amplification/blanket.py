@@ -23,8 +23,6 @@ from shoal.privacy_profile import Profile
 from shoal.rounding import UNIT
 from shoal.searches import bracketed, greatest_unsafe, smallest_safe
 
-__all__ = ["BlanketProfile", "blanket", "ceiling"]
-
 _ROUGH = 1e-3
 """What smoothing may add to δ where only those of several pairs are sought that may be the largest."""
 _ROUNDED = 1e-9

@@ -34,8 +34,6 @@ from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import bisect_safe
 
-__all__ = ["BlanketForm", "Inequality"]
-
 Inequality = Literal["hoeffding", "bennett"]
 
 _UP = 1 + slack(512)

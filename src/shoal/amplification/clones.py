@@ -24,8 +24,6 @@ from shoal.searches import lowest, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["ApproximateProfile", "clones"]
-
 _UP = 1 + slack(8)
 
 

@@ -15,8 +15,6 @@ from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import bisect_safe
 
-__all__ = ["FormulaProfile", "least_delta", "sharp_form", "theorem_3_1"]
-
 _UP = 1 + slack(128)
 """Covers the rounding of a dozen operations."""
 

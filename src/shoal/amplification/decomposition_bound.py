@@ -11,8 +11,6 @@ from shoal.pairs import DecompositionPair
 from shoal.pairs.decomposition import Decomposition
 from shoal.rounding import slack
 
-__all__ = ["decomposition", "decomposition_form"]
-
 _UP = 1 + slack(128)
 """Covers the rounding of a dozen operations."""
 

@@ -12,8 +12,6 @@ from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.searches import smallest_safe
 
-__all__ = ["FARTHEST", "GaussianClonesProfile"]
-
 FARTHEST = 600.0
 """Nobody asks about larger losses."""
 

@@ -26,8 +26,6 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 
-__all__ = ["GirgisForm", "response_renyi"]
-
 Array = NDArray[np.float64]
 
 _LARGEST_ORDER = 65_536

@@ -20,8 +20,6 @@ from shoal.pairs.registry import registration
 from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, smallest_safe
 
-__all__ = ["RevealingProfile", "lower_bound"]
-
 _DOWN = 1 - slack(8)
 _UP = 1 + slack(8)
 _MOST_TRIES = 15

@@ -29,8 +29,6 @@ from shoal.searches import greatest_unsafe, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["OneBitProfile", "one_bit"]
-
 _TOLERANCE = 1e-8
 """How far apart, relatively, lower and upper ends of δ may be without another look."""
 _GRID_TOLERANCE = 1e-5

@@ -24,8 +24,6 @@ from shoal.numerics.profile_grid import DeltaGrid, Mesh, short
 from shoal.pairs import ClonePair
 from shoal.rounding import slack
 
-__all__ = ["BinaryResponseForm", "CheckInForm", "FirstForm", "KoskelaProfile", "ReplacementForm"]
-
 _UP = 1 + slack(128)
 """Covers the rounding of a dozen operations."""
 _DEPTH = 50.0

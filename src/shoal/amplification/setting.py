@@ -13,8 +13,6 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.randomizer import Randomizer, ability
 from shoal.privacy_profile import Profile
 
-__all__ = ["BOUNDS", "LARGEST_LOCAL_EPSILON", "BlanketRow", "Setting", "ShufflingBound", "computes", "has_bit"]
-
 BlanketRow = Literal["generic", "response", "laplace"]
 """A row of the constants that the closed forms of the blanket have."""
 

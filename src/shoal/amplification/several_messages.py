@@ -8,8 +8,6 @@ from shoal.catalogue import register
 from shoal.pairs.randomizer import ability
 from shoal.privacy_profile import Profile
 
-__all__: list[str] = []
-
 
 def _profile(setting: Setting) -> Profile:
     own: Profile = ability(setting.randomizer, "profile")(setting.reports)

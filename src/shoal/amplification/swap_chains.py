@@ -22,8 +22,6 @@ from shoal.searches import gaussian_guess, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["SwapChainProfile"]
-
 _CLEARLY = 0.98
 """Of the normal estimate of the strong clones' ε, which is within a percent where Theorem N may be below them. A larger
 share would miss that they are below; a smaller one asks for their ε, which takes a millisecond, more often."""

@@ -29,8 +29,6 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.randomizer import Randomizer, check_randomizer, with_local_epsilon
 from shoal.shown import Shown
 
-__all__ = ["Calibration", "calibrate"]
-
 _TOLERANCE = 1e-9
 _OF_ROUNDS = 1e-7
 """The relative tolerance of ε₀ for one round, and for several, each value of which takes longer."""

@@ -21,19 +21,6 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.randomizer import Randomizer, with_local_epsilon
 from shoal.searches import doubled
 
-__all__ = [
-    "LARGEST_LOCAL",
-    "Aim",
-    "fewest_reports",
-    "largest_local_epsilon",
-    "largest_private",
-    "largest_safe",
-    "last_safe",
-    "likely_private",
-    "most_rounds",
-    "varied",
-]
-
 Function = Callable[[float], float]
 
 _INSIDE = 0.3

@@ -23,8 +23,6 @@ from shoal.progress import progress
 from shoal.searches import bisect_count
 from shoal.shown import Shown
 
-__all__ = ["EVERY", "Spending", "Stretch"]
-
 EVERY = ("day", "week", "month")
 """The intervals between rounds that `Spending.every` takes."""
 

@@ -24,19 +24,6 @@ from shoal.privacy_profile import Gridded, Profile
 from shoal.rounding import LARGEST_POWER
 from shoal.searches import bisect_safe, doubled
 
-__all__ = [
-    "ROOM",
-    "Target",
-    "anybody",
-    "gaussian_epsilon",
-    "gaussian_spread",
-    "likely_log_delta",
-    "likely_spread",
-    "root",
-    "target_of",
-    "telling",
-]
-
 _FIRST = 0.01
 """How far the first step of a search goes, relative; each further one without a slope goes eight times as far."""
 ROOM = 1e-3

@@ -12,8 +12,6 @@ from shoal.errors import MissingExtraError, ParameterError
 if TYPE_CHECKING:
     from shoal.charts.svg_chart import Chart
 
-__all__ = ["painted"]
-
 _DOTS = 96.0
 """Pixels of a chart to an inch."""
 _POINTS = 72 / _DOTS

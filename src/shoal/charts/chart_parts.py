@@ -9,8 +9,6 @@ from shoal.charts.colours import Stroke
 from shoal.charts.label_positions import Box, Point
 from shoal.errors import ParameterError
 
-__all__ = ["Band", "Bars", "Dots", "Level", "Line", "Mark", "clipped", "floats", "samples"]
-
 
 class Line(NamedTuple):
     """A line through points, broken where one is not a number."""

@@ -6,8 +6,6 @@ as dark or as light as text must be to be read on its paper (a contrast of at le
 
 from typing import Literal, NamedTuple
 
-__all__ = ["DARK", "HUES", "KINDS", "LIGHT", "STYLE", "Kind", "Stroke", "colour"]
-
 LIGHT = {
     "paper": "#ffffff",
     "ink": "#1b1f24",

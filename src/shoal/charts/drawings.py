@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from shoal.sgd import Guarantee, PoissonComparison, SamplerTable
     from shoal.sweeps import Table
 
-__all__ = ["drawn", "draws"]
-
 _DRAWINGS: dict[str, Callable[..., Chart]] = {}
 Drawing = TypeVar("Drawing", bound=Callable[..., Chart])
 

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Box", "Point", "around", "free_box", "shortened", "text_width"]
-
 _NARROW = frozenset("ijltfrI|!.,:;'`()[]{}/\\ -·’‘")
 _WIDE = frozenset("mwMW@%&—…")
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from shoal.digits import number_text
 from shoal.errors import ParameterError
 
-__all__ = ["Axis", "Scale"]
-
 _HUGE, _TINY = 1e300, 1e-300
 
 

@@ -10,8 +10,6 @@ from shoal.charts.scale import Axis, Scale
 from shoal.errors import ParameterError
 from shoal.shown import printable
 
-__all__ = ["Chart"]
-
 _ROW = 26.0
 """The height of a horizontal bar with its gap, in pixels."""
 

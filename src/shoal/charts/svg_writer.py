@@ -16,8 +16,6 @@ from shoal.shown import printable
 if TYPE_CHECKING:
     from shoal.charts.svg_chart import Chart
 
-__all__ = ["KeyEntry", "Layout", "Text", "laid_out", "written"]
-
 TITLE, LABEL, TICK = 14.0, 12.0, 11.0
 """Sizes of fonts in pixels."""
 _LEADING = 1.3

@@ -17,8 +17,6 @@ import shoal
 from shoal import questions
 from shoal.cli import verbs
 
-__all__ = ["COLLECTION", "GUARANTEES", "HISTOGRAMS", "OTHER", "TRAINING", "app", "loaded", "overview"]
-
 GUARANTEES = Group("Guarantees", sort_key=0)
 HISTOGRAMS = Group("Histograms from files", sort_key=1)
 COLLECTION = Group("Collection", sort_key=2)

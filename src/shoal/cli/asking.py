@@ -21,8 +21,6 @@ from shoal.questions.question import Answer, Question, question
 from shoal.questions.question import Parameter as Asked
 from shoal.questions.setting import Setting
 
-__all__ = ["LocalRandomizer", "asking", "verb_of"]
-
 _Verb = TypeVar("_Verb", bound=Callable[..., object])
 _SECTION = "Parameters\n----------\n"
 _BY_KIND: dict[str, Any] = {"number": Number, "count": Count, "flag": Flag, "day": date, "word": str, "text": Path}

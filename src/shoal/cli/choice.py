@@ -14,8 +14,6 @@ from shoal.files.names import Names
 from shoal.mechanisms import Categorical, mechanism_of
 from shoal.questions.setting import mechanism_names, randomizer_of
 
-__all__ = ["CategoryNames", "MechanismChoice"]
-
 CategoryNames = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
 CategoricalName = Annotated[
     str | None,

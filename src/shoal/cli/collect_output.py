@@ -11,24 +11,6 @@ from shoal.cli.output import grid, print_parts
 from shoal.cli.report_output import add_note, estimate_table, mechanism_text
 from shoal.digits import exactly, rounded_up
 
-__all__ = [
-    "print_checks",
-    "print_helped",
-    "print_keys",
-    "print_listed",
-    "print_listening",
-    "print_pulled",
-    "print_purged",
-    "print_receipt",
-    "print_result",
-    "print_rounds",
-    "print_sealed",
-    "print_tallies",
-    "print_task",
-    "print_verified",
-    "told_time",
-]
-
 _NOTHING = "nothing to count: every round that was pulled is counted"
 _MARKS = {"fine": Text("fine", "green"), "note": Text("note", "yellow"), "wrong": Text("wrong", "bold red")}
 

@@ -12,8 +12,6 @@ from shoal.progress import waiting
 from shoal.questions.parameters import NamedText
 from shoal.questions.question import Answer
 
-__all__ = ["CertificateFile", "LedgerOption", "certified", "opened", "text_of"]
-
 LedgerOption = Annotated[
     Path | None,
     Parameter(

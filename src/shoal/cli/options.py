@@ -11,20 +11,6 @@ from shoal.digits import count_in, number_in
 from shoal.errors import ParameterError
 from shoal.questions.setting import mechanism_names
 
-__all__ = [
-    "Bound",
-    "Count",
-    "Flag",
-    "Json",
-    "MechanismName",
-    "Method",
-    "Number",
-    "OptionalRounds",
-    "Person",
-    "RandomizerName",
-    "Rounds",
-]
-
 
 def _number(_: type, tokens: Sequence[Any]) -> float:
     return number_in(tokens[0].value, _name(tokens[0]))

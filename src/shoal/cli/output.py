@@ -17,22 +17,6 @@ from shoal.curve import BoundTable, PrivacyCurve
 from shoal.digits import exactly, input_down, input_up, rounded_down, rounded_up
 from shoal.documentation import SITE, linked
 
-__all__ = [
-    "Rows",
-    "fixed_in_advance",
-    "grid",
-    "print_answer",
-    "print_guarantee",
-    "print_json",
-    "print_ledger",
-    "print_parts",
-    "print_table",
-    "print_theorem",
-    "print_theorems",
-    "show",
-]
-
-
 _PAGE = re.compile(rf"(?:(Theorem \w+)( of shoal))? \(({re.escape(SITE)}[^\s()]+)\)")
 
 

@@ -16,18 +16,6 @@ from shoal.curve import BoundTable, Comparison
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError
 
-__all__ = [
-    "MOST_DRAWN",
-    "PICTURES",
-    "TABLES",
-    "check_plot",
-    "check_suffix",
-    "draw",
-    "draw_estimate",
-    "save_plot",
-    "write_table",
-]
-
 PICTURES = (".png", ".svg", ".pdf")
 
 

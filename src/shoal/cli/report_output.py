@@ -18,25 +18,6 @@ from shoal.files.person_rows import RowsPerPerson
 from shoal.mechanisms.bundled import Bundled
 from shoal.mechanisms.categorical import Categorical
 
-__all__ = [
-    "NOT_PRIVATE",
-    "add_note",
-    "check_exists",
-    "estimate_table",
-    "given",
-    "guaranteed",
-    "guaranteed_together",
-    "in_order",
-    "mechanism_text",
-    "print_aggregate",
-    "print_estimate",
-    "print_quantiles",
-    "print_simulation",
-    "print_sum",
-    "print_written",
-    "written",
-]
-
 _SEEN = "to whoever sees the reports only shuffled together, or added up"
 _ONCE = "if each person is in one of them only"
 _NOTICED = 1e-6

@@ -18,8 +18,6 @@ from shoal.sgd.bounds import plain
 from shoal.sgd.guarantees import FINEST, LABELS, Guarantee
 from shoal.sgd.run import Run
 
-__all__ = ["check_drawing", "print_run", "print_training", "training_curve"]
-
 _MOST_CLASSES = 12
 _NOTHING = "nothing is said of this run"
 _WHY = "and has every example once an epoch, at a step drawn anew each time, which costs far less where noise is small"

@@ -29,8 +29,6 @@ from shoal.errors import (
     WrongKeyError,
 )
 
-__all__ = ["ENGINES", "MOST_PROCESSES", "Analyst", "asked"]
-
 ENGINES = ("local", "spark")
 MOST_PROCESSES = 1024
 _PATIENCE = 60.0

@@ -26,8 +26,6 @@ from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, ForgedError, FormatError, StorageError
 from shoal.strict_json import canonical, read_fields
 
-__all__ = ["MAGIC", "BatchFile", "Manifest", "write_batch"]
-
 MAGIC = b"shoal batch 1\n\n\n"
 _HEAD = struct.Struct(">16s32sQQI32s")
 _FIELDS = {"format": str, "record_bytes": int, "reports": int, "round": int, "sha256": str, "task": str}

@@ -28,8 +28,6 @@ from shoal.errors import (
     WrongKeyError,
 )
 
-__all__ = ["Answer", "Connection"]
-
 _LARGEST_ANSWER = 1 << 24
 """The most bytes of an answer other than a task: a signed list of prefixes. A batch is downloaded, not answered."""
 _WHOLE = 10

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from shoal.collect.kinds.heavy_hitter_rounds import Candidates
     from shoal.mechanisms import Categorical
 
-__all__ = ["Job", "Reader", "SealedRound", "ShardCounts", "at_once", "copies", "counted", "spans_of"]
-
 _HEAD = 2
 """Bytes before the value: version and mechanism."""
 Reader: TypeAlias = "Categorical | Candidates"

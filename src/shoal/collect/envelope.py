@@ -19,8 +19,6 @@ from shoal.collect.task import Task
 from shoal.mechanisms import Categorical
 from shoal.pairs.registry import wire_code
 
-__all__ = ["VERSION", "head", "information", "opened", "plaintexts", "seal"]
-
 VERSION = 1
 _LABEL = b"shoal report 1"
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)

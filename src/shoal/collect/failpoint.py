@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-__all__ = ["POINTS", "reached", "watch"]
-
 POINTS = (
     "between messages",
     "after insert",

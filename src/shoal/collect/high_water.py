@@ -26,8 +26,6 @@ from shoal.durable_file import locked, settle, whole_file
 from shoal.errors import DamagedError, StorageError
 from shoal.strict_json import read_fields
 
-__all__ = ["FILE", "HighWater", "Mark"]
-
 FILE = "high-water.json"
 """In the folder of the shuffler."""
 _FORMAT = "shoal high-water mark 1"

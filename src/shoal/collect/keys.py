@@ -18,16 +18,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from shoal.durable_file import whole_file
 from shoal.errors import FormatError, ParameterError, StorageError, WrongKeyError
 
-__all__ = [
-    "analyst_key",
-    "make_analyst_keys",
-    "make_shuffler_keys",
-    "make_signing_keys",
-    "public_key",
-    "shuffler_key",
-    "signing_key",
-]
-
 _YEARS = 5
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _MOST_HOST = 253

@@ -17,8 +17,6 @@ from uvicorn.server import ServerState
 from shoal.collect.log import Log, facts_of
 from shoal.collect.problem import problem
 
-__all__ = ["BoundedProtocol", "Listener"]
-
 _MOST_BYTES = 1 << 13
 """Of a request without its body: the head, trailers and what frames chunks."""
 _MOST_AHEAD = 8

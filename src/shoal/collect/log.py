@@ -13,8 +13,6 @@ from shoal.collect.round_state import Round, State
 from shoal.collect.task import Task
 from shoal.errors import ShoalError
 
-__all__ = ["LOGGER", "Log", "RoundWatch", "facts_of", "handler", "overdue"]
-
 LOGGER = logging.getLogger("shoal.shuffler")
 _WINDOW = 60.0
 _NOTABLE = 10

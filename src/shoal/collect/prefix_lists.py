@@ -27,8 +27,6 @@ from shoal.errors import (
     WrongKeyError,
 )
 
-__all__ = ["PrefixLists", "PrefixSender", "kept_prefixes"]
-
 _FILE = "lists.json"
 """In a client's folder."""
 _FOREIGN = (

@@ -9,9 +9,6 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["Document", "problem"]
-
-
 _PIECE = 1 << 16
 """Bytes that are handed to a connection at once; it takes more when those before have gone."""
 _MOST_AT_ONCE = 256

@@ -13,8 +13,6 @@ from shoal.shown import Shown
 if TYPE_CHECKING:
     from shoal.collect.kinds.heavy_hitter_rounds import CandidateCounts
 
-__all__ = ["Result", "Tally"]
-
 _LOCAL = "every report is ε₀-differentially private by itself; shuffling adds nothing that is accounted for"
 
 

@@ -15,21 +15,6 @@ from typing import NamedTuple
 
 from shoal.errors import CollectError
 
-__all__ = [
-    "BEYOND",
-    "DIGEST_BYTES",
-    "KEPT_ROUNDS",
-    "Record",
-    "Round",
-    "RoundClosedError",
-    "State",
-    "due",
-    "messages_of",
-    "ranges",
-    "record",
-    "remembered",
-]
-
 DIGEST_BYTES = 16
 """Of the SHA-256 of a report, by which it is known."""
 BEYOND = b"\xff" * (DIGEST_BYTES + 1)

@@ -27,8 +27,6 @@ from shoal.durable_file import locked, whole_file
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError, WrongKeyError
 from shoal.strict_json import read_fields, shortened
 
-__all__ = ["Helper", "Receipt", "Sender", "exclusive", "fetch_task", "read_tokens", "refusal"]
-
 _TRIES = 3
 PATIENCE = 60.0
 """Seconds that a client waits in all, as a shuffler that cannot take its report asks it to, before it gives up."""

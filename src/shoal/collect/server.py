@@ -22,8 +22,6 @@ from shoal.collect.service import Service
 from shoal.collect.tokens import TokenFiles, WatchedFiles
 from shoal.errors import MissingExtraError, ParameterError, ShoalError
 
-__all__ = ["ANALYST_CONNECTIONS", "Listeners", "check_system", "public_connections", "serve"]
-
 _MOST_CONNECTIONS, _FEW_CONNECTIONS, _LEAST_CONNECTIONS = 20_000, 10_000, 64
 """How many are wanted, how few are worth a warning, and with how few there is no use in starting."""
 ANALYST_CONNECTIONS = 32

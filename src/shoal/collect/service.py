@@ -35,8 +35,6 @@ from shoal.collect.upload import DummyUpload, Upload, closed_round, closed_to_bu
 from shoal.documentation import address
 from shoal.errors import DamagedError, FileError, ForgedError, FormatError, ShoalError, TryAgainError
 
-__all__ = ["Bulk", "Service", "Writer"]
-
 _RETRY = 5
 _PIECE = 1 << 18
 _DAMAGED = (

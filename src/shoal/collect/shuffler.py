@@ -23,8 +23,6 @@ from shoal.durable_file import new_file, settle
 from shoal.errors import CollectError, StorageError, TryAgainError, WrongKeyError
 from shoal.shuffling import shuffled_records
 
-__all__ = ["Shuffler"]
-
 
 class Shuffler:
     """The rounds of one task, from the first report to the last trace of it.

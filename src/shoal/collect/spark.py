@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["count", "count_column", "estimate_frame", "session"]
-
 _SHARD = 10_000
 """Reports opened at once: half a second, so that a worker's memory is small and it is never far from its end."""
 _TASKS_A_CORE = 4

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from shoal.errors import DamagedError, StorageError
 
-__all__ = ["check_pages", "durable_database", "typed_errors"]
-
 _PAUSE = 0.01
 _NOISE = "*** in database main ***"
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -17,8 +17,6 @@ from shoal.collect.round_state import BEYOND, Record, Round, RoundClosedError, S
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, TryAgainError
 
-__all__ = ["Store", "StoreError", "StoreUnavailableError", "ThreadConnections"]
-
 _SEAL_BYTES = 16
 """Of the random id of a seal."""
 

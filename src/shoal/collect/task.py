@@ -24,17 +24,6 @@ from shoal.pairs.registry import stored_mechanism, wire_code
 from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 from shoal.strict_json import Fields, canonical, read_fields, shortened
 
-__all__ = [
-    "KEY_BYTES",
-    "LONGEST_ROUND",
-    "MOST_REPLAY_ROUNDS",
-    "MOST_TASK_BYTES",
-    "SUITE",
-    "Task",
-    "key_from_hex",
-    "task_id",
-]
-
 SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"
 """RFC 9180: KEM 0x0020, KDF 0x0001, AEAD 0x0001."""
 KEY_BYTES = 32

@@ -9,8 +9,6 @@ from pathlib import Path
 from shoal.collect.sender import read_tokens
 from shoal.errors import ParameterError
 
-__all__ = ["TokenFiles", "TokenList", "WatchedFiles"]
-
 _HASH = re.compile("sha256:[0-9a-fA-F]{64}")
 
 

@@ -23,8 +23,6 @@ from shoal.collect.tokens import TokenList
 if TYPE_CHECKING:
     from shoal.collect.service import Service
 
-__all__ = ["DummyUpload", "Upload", "closed_round", "closed_to_bulk", "other_task", "read_body"]
-
 _MOST_BULK = 1 << 24
 _MOST_BULKS = 1 << 26
 """Bytes of all bulks that are read or wait at once."""

@@ -18,8 +18,6 @@ from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import lowest
 
-__all__ = ["AdvancedFormProfile", "AdvancedProfile", "SummedUp"]
-
 _UP = 1 + slack(16)
 
 

@@ -27,8 +27,6 @@ from shoal.digits import rounded_up
 from shoal.errors import LedgerDamagedError, NoPairError, ParameterError, RangeError, UnreachableError
 from shoal.searches import bisect_count
 
-__all__ = ["FILTER", "Budget", "budget_of", "composed", "epsilon_of", "filter_order", "filtered"]
-
 FILTER = (
     "Rényi divergences of one order, which the budget fixes, add up even if rounds are chosen by earlier results: the "
     "privacy filter of Feldman and Zrnic, arXiv 2008.11193 (docs/theory/composition.md), or the sum of all ε₀ where "

@@ -10,8 +10,6 @@ from shoal.digits import rounded_up
 from shoal.errors import ParameterError
 from shoal.privacy_profile import ListedProfile
 
-__all__ = ["CENTRAL", "CentralCurve"]
-
 CENTRAL = "central"
 _FIELDS = frozenset({"bound", "deltas", "epsilons", "mechanism", "source"})
 

@@ -7,8 +7,6 @@ from shoal.composition.composition_method import METHODS
 from shoal.curve import PrivacyCurve
 from shoal.lazy_names import gather
 
-__all__ = ["compose"]
-
 gather("shoal.composition", suffix="_accountant")
 
 

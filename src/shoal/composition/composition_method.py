@@ -15,8 +15,6 @@ from shoal.curve import PrivacyCurve
 from shoal.errors import NoPairError, ParameterError
 from shoal.privacy_profile import Gridded, Profile
 
-__all__ = ["METHODS", "MOST_TIMES", "CompositionMethod", "Round", "total_local_epsilon"]
-
 MOST_TIMES = 10**9
 
 

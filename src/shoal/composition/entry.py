@@ -19,8 +19,6 @@ from shoal.pairs.randomizer import registration_of
 from shoal.pairs.registry import PlainRandomizer, schema_of, stored_mechanism
 from shoal.privacy_profile import Profile
 
-__all__ = ["Entry", "Rounds", "entry_of", "rounds_of"]
-
 Rounds = tuple[tuple[PrivacyCurve, int], ...]
 """Curves, and how many rounds there are of each."""
 

@@ -8,8 +8,6 @@ from shoal.curve import PrivacyCurve
 from shoal.documentation import linked
 from shoal.errors import ParameterError, RangeError, UnreachableError
 
-__all__ = ["GROUP_PRIVACY", "group_epsilon", "multiplied"]
-
 GROUP_PRIVACY = linked("group privacy for several reports of one person (docs/theory/composition.md, section 10)")
 """The theorem behind the ε of a person with several reports."""
 

@@ -14,8 +14,6 @@ from shoal.durable_file import locked, new_file, settle
 from shoal.errors import LedgerDamagedError, LedgerError, LedgerStorageError
 from shoal.strict_json import parsed
 
-__all__ = ["FORMAT", "VERSION", "Journal", "Memory", "Record"]
-
 Record = dict[str, Any]
 """Plain values, as JSON has them."""
 

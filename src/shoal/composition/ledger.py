@@ -19,8 +19,6 @@ from shoal.shown import Shown
 if TYPE_CHECKING:
     from shoal.proofs.certificate import Certificate
 
-__all__ = ["Ledger"]
-
 """How many points of the picture are computed."""
 
 

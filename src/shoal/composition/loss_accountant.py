@@ -27,8 +27,6 @@ from shoal.privacy_profile import Gridded, Profile, UpperProfile
 from shoal.progress import progress
 from shoal.rounding import up
 
-__all__ = ["LossProfile"]
-
 _FINENESS = 120
 """Points of the lattice per standard deviation of the loss; far fewer of them are knots."""
 _MOST_NODES = 1 << 21

@@ -14,8 +14,6 @@ from shoal.composition.loss_accountant import LossProfile
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 
-__all__ = ["RenyiProfile", "converted"]
-
 _UP = 1 + slack(16)
 _LARGEST = math.log(1e5)
 """Of ln(α − 1); beyond it, ε₀ of everything together is as good."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from shoal.arrays import Array
 
-__all__ = ["Design", "Moments"]
-
 _LEAST = 1e-6
 """Designs for a smaller ε₀ are those for this one."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from shoal.mechanisms.quantile_tree import QuantileTree
     from shoal.mechanisms.split_and_mix import SplitAndMix
 
-__all__ = ["DistributionEstimate", "LevelEstimate", "MeanEstimate", "Measured", "MixEstimate", "TreeEstimate"]
-
 _QUARTILES = (0.25, 0.5, 0.75)
 
 _VISIBLE = 0.015

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from shoal.charts import Chart
     from shoal.mechanisms.categorical import Categorical
 
-__all__ = ["Estimate"]
-
 _MOST_BARS = 40
 _ROUNDING = 1e-9
 _UNBIASED = (

@@ -18,20 +18,6 @@ import numpy as np
 from shoal.arrays import Array, BoolArray, IntArray
 from shoal.estimation.design import Moments
 
-__all__ = [
-    "EXACT_BELOW",
-    "EXACT_BLOCKS_BELOW",
-    "BlockCount",
-    "Sum",
-    "fewest",
-    "holders",
-    "least_share",
-    "most",
-    "quantile",
-    "two_sided",
-    "upper_tail",
-]
-
 Limits = tuple[Array, Array]
 Angles = tuple[Array, Array]
 

@@ -14,8 +14,6 @@ from shoal.files.person_rows import PersonRows
 from shoal.files.table import Column, arrow
 from shoal.mechanisms.number_range import NumberRange
 
-__all__ = ["numbers", "values"]
-
 _MISSING = "leave such rows out, or give them a category of their own, such as 'none', before you start"
 _UNKNOWN = "correct it, or settle on a category such as 'other' for what is not listed, the same for all people"
 _NAMED = "if the column holds names, give --categories the names of all categories"

@@ -17,8 +17,6 @@ from shoal.files.report_file import ReportFile, joined_batches, new_batch, read_
 from shoal.mechanisms import Categorical, Counts
 from shoal.strict_json import read_fields
 
-__all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]
-
 _MAGIC = b"shoal named counts 1\n"
 _FAMILY = b"shoal named counts "
 _STATE = b"shoal counts "

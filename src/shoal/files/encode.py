@@ -11,8 +11,6 @@ from shoal.files.names import Names, UnknownValue
 from shoal.files.person_rows import KEEP_SEVERAL, PersonRowError, PersonRows
 from shoal.files.table import arrow
 
-__all__ = ["encode"]
-
 
 def encode(
     values: object,

@@ -5,8 +5,6 @@ from typing import Any
 from shoal.errors import ParameterError
 from shoal.mechanisms import Categorical
 
-__all__ = ["categorical", "records_at_once"]
-
 _AT_ONCE = 1 << 21
 _MOST_CELLS = 1 << 25
 """256 MiB of counts, and an estimate needs many times as much: what a few bytes of a header may ask for."""

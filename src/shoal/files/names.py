@@ -18,8 +18,6 @@ from shoal.errors import FormatError, ParameterError, StorageError
 from shoal.files.table import Column, NoColumnError, arrow
 from shoal.strict_json import shortened
 
-__all__ = ["Names", "UnknownValue"]
-
 _TABLES = (".csv", ".tsv", ".parquet", ".pq", ".gz")
 
 

@@ -16,8 +16,6 @@ from shoal.arrays import BoolArray
 from shoal.checks import whole
 from shoal.errors import FormatError, ParameterError
 
-__all__ = ["ASSUMED_ROWS", "KEEP_SEVERAL", "ROWS_FIELDS", "PersonRowError", "PersonRows", "RowsPerPerson"]
-
 KEEP_SEVERAL = ", or keep the first M rows of each person and charge for M: rows_per_person=M"
 """The hint where rows are randomized one by one, so that several of one person can be charged."""
 

@@ -41,15 +41,6 @@ from shoal.pairs.registry import stored_mechanism
 from shoal.progress import progress
 from shoal.strict_json import Fields, read_fields, short_reason, shortened
 
-__all__ = [
-    "MAGIC",
-    "ReportFile",
-    "joined_batches",
-    "new_batch",
-    "read_batches",
-    "write_reports",
-]
-
 MAGIC = b"shoal reports 1\n"
 _FAMILY = b"shoal reports "
 _HEAD = struct.Struct("<16sQII")

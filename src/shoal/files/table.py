@@ -16,8 +16,6 @@ from shoal.errors import FormatError, MissingExtraError, ParameterError, Storage
 from shoal.files.person_rows import PersonRowError, PersonRows
 from shoal.progress import followed
 
-__all__ = ["Column", "NoColumnError", "arrow"]
-
 _BATCH = 1 << 18
 _BLOCK = 1 << 20
 _MOST_LINES = 5_000_000

@@ -22,8 +22,6 @@ from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
 from shoal.privacy_profile import ListedProfile, knotted_mesh
 from shoal.rounding import UNIT, slack, up
 
-__all__ = ["ADJACENCIES", "from_event", "from_loss_distribution"]
-
 Array = NDArray[np.float64]
 
 ADJACENCIES = ("replace", "add-or-remove", "zero-out")

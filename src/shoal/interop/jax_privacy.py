@@ -15,8 +15,6 @@ from shoal.interop.dp_accounting import from_event
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run
 
-__all__ = ["StrategyAccountant", "strategy_epsilon"]
-
 _ADJACENCIES = ("replace", "zero-out")
 
 

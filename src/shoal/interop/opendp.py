@@ -12,8 +12,6 @@ from shoal.curve import PrivacyCurve
 from shoal.errors import MissingExtraError, ParameterError
 from shoal.mechanisms.coins import secure_coins
 
-__all__ = ["amplify_measurement", "make_shuffled", "to_measurement"]
-
 _CHANGE_ONE = "neighbours of shoal differ in one person's value, and hence are at a change-one distance of 1"
 
 

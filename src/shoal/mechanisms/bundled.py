@@ -29,8 +29,6 @@ from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.pairs.pair import Pair
 from shoal.proofs.claim import RoundClaim
 
-__all__ = ["NOTHING", "Bundled", "ReachedByPair", "binomial_masses", "quantiles"]
-
 NOTHING = "nothing: whoever sees messages before they are shuffled sees what each person said"
 
 

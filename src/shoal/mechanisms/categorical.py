@@ -27,8 +27,6 @@ from shoal.pairs.integer_likelihoods import BitRows
 from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.proofs.blanket_claim import SupportClaim, support_claim
 
-__all__ = ["Categorical", "Indexed", "Selection", "Supported", "Triples", "checked_frequencies", "randomized"]
-
 Supported = tuple[Array, Array]
 """How many reports support each category, and how many fall into its block."""
 Triples = tuple[tuple[float, float, float, float], ...]

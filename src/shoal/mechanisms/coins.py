@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from shoal.arrays import BoolArray, IntArray, WordArray
 from shoal.errors import ParameterError
 
-__all__ = ["CHUNK", "WHOLE", "Coins", "Simulation", "coins_for", "logarithm_above", "secure_coins", "share_below"]
-
 WHOLE = 1 << 64
 """The number of coins that a threshold is out of."""
 _PRECISION = 320

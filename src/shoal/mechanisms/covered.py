@@ -26,8 +26,6 @@ from shoal.pairs.pair import Pair
 from shoal.pairs.registry import mechanism_of, register
 from shoal.proofs.several_messages_claim import CoverClaim
 
-__all__ = ["Covered"]
-
 _FILLS = 1 << 32
 """A slot is filled by a coin of so many sides."""
 _MOST_SLOTS = 64

@@ -23,8 +23,6 @@ from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
 from shoal.pairs.registry import register
 from shoal.proofs.several_messages_claim import DummyClaim
 
-__all__ = ["Dummies", "decay_of"]
-
 _PRECISION = 320
 _MOST_HELPERS = 1000
 

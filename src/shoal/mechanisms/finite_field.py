@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from shoal.arrays import WordArray
 from shoal.errors import ParameterError
 
-__all__ = ["check_prime", "digits", "inverses", "largest_transform", "primes", "product", "spectrum_of"]
-
 largest_transform = 1 << 23
 """Tables beyond this size would take seconds to decode."""
 

@@ -14,8 +14,6 @@ from shoal.pairs.noise_profile import NoiseProfile, Pools
 from shoal.pairs.registry import register
 from shoal.proofs.blanket_claim import GaussianClaim
 
-__all__ = ["Gaussian"]
-
 _LEAST, _MOST = 0.01, 1e6
 """With less noise, nothing is hidden; with more, nothing is left."""
 _REACH = 3.5

@@ -21,8 +21,6 @@ from shoal.mechanisms.coins import Coins
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs.registry import register
 
-__all__ = ["HadamardResponse", "RecursiveHadamardResponse", "negative", "power_above", "transform"]
-
 
 def power_above(number: int) -> int:
     """Return the smallest power of two that is at least this number."""

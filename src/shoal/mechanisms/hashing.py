@@ -21,8 +21,6 @@ from shoal.mechanisms.finite_field import check_prime, digits, largest_transform
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs.registry import register
 
-__all__ = ["Affine", "LocalHashing", "PrivateIndependentRappor"]
-
 _WIDEST = 5
 """The widest window that `plan` tries."""
 

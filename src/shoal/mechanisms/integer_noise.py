@@ -23,17 +23,6 @@ from shoal.arrays import IntArray, WordArray
 from shoal.errors import ParameterError
 from shoal.mechanisms.coins import Coins
 
-__all__ = [
-    "LEAST_EPSILON",
-    "Grid",
-    "Noise",
-    "binary_noise",
-    "gaussian_grid",
-    "gaussian_noise",
-    "laplace_grid",
-    "laplace_noise",
-]
-
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
 

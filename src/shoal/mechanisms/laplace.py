@@ -18,8 +18,6 @@ from shoal.pairs.noise_profile import NoiseProfile, Pools
 from shoal.pairs.registry import register
 from shoal.proofs.blanket_claim import LaplaceClaim
 
-__all__ = ["Laplace"]
-
 _CELLS = 1200
 _POOLS = 128
 _SUMMED, _HALVINGS = 200, 60

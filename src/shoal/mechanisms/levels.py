@@ -21,8 +21,6 @@ from shoal.mechanisms.covered import Covered
 from shoal.mechanisms.mechanism import Counts, Reports
 from shoal.mechanisms.number_range import NumberRange
 
-__all__ = ["Levels", "best_steps"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:

@@ -27,8 +27,6 @@ from shoal.pairs.registry import register
 from shoal.proofs.blanket_claim import MatrixClaim
 from shoal.rounding import UNIT
 
-__all__ = ["LinearDecoder", "MatrixRandomizer"]
-
 Weights = tuple[tuple[int, ...], ...]
 Entry = int | float | Fraction | Decimal | str
 _TOLERANCE = Fraction(1, 10**9)

@@ -29,8 +29,6 @@ from shoal.mechanisms.number_range import FINENESS, NumberRange
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.noise_profile import Pools, ReachedByNoise
 
-__all__ = ["Between", "MeanMechanism", "NoisyMean"]
-
 Between = Callable[[float, float], float]
 Pool = tuple[float, ...]
 

@@ -16,8 +16,6 @@ from shoal.errors import DamagedError, FormatError, ParameterError
 from shoal.pairs.registry import schema_of, stored_mechanism
 from shoal.strict_json import parsed
 
-__all__ = ["MOST_OUTPUTS", "Counts", "Mechanism", "Numbered", "Reports", "check_counts", "first_outside"]
-
 Reports = NDArray[Any]
 M = TypeVar("M", bound="Mechanism")
 

@@ -12,8 +12,6 @@ from shoal.checks import store
 from shoal.errors import ParameterError
 from shoal.mechanisms.coins import Coins
 
-__all__ = ["FINENESS", "NumberRange"]
-
 FINENESS = 50
 """A number is rounded to a point with a probability that is a whole number of 2⁻⁵⁰."""
 

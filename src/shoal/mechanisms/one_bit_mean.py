@@ -17,8 +17,6 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.registry import register
 from shoal.proofs.blanket_claim import SupportClaim
 
-__all__ = ["OneBitMean"]
-
 
 @register("one-bit-mean", "one bit: the lower end of the interval, or the upper one")
 @dataclass(frozen=True, kw_only=True, repr=False)

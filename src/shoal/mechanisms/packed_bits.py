@@ -12,8 +12,6 @@ from shoal.arrays import BoolArray, ByteArray, IntArray, WordArray
 from shoal.errors import ParameterError
 from shoal.mechanisms.coins import WHOLE, Coins
 
-__all__ = ["bits_at", "check_spare", "column_sums", "independent_bytes", "random_sets"]
-
 _PART = 1 << 21
 """How many bits to unpack at once."""
 _INDICES = 1 << 16

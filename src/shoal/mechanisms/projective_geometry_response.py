@@ -28,8 +28,6 @@ from shoal.mechanisms.finite_field import (
 from shoal.mechanisms.mechanism import Reports
 from shoal.pairs.registry import register
 
-__all__ = ["ProjectiveGeometryResponse"]
-
 _LARGEST_LINE = 2900
 _SHARES = (1, 1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """More blocks than are needed may be better."""

@@ -23,8 +23,6 @@ from shoal.mechanisms.dummies import Dummies
 from shoal.mechanisms.mechanism import Counts, Reports
 from shoal.mechanisms.number_range import NumberRange
 
-__all__ = ["QuantileTree", "Ranges"]
-
 _MOST_LEAVES = 1 << 20
 
 

@@ -18,8 +18,6 @@ from shoal.pairs.likelihoods import Support, response
 from shoal.pairs.registry import register
 from shoal.rounding import slack
 
-__all__ = ["RandomizedResponse"]
-
 
 @register("randomized-response", "a category, the true one with weight e^ε₀", code=1, planned=1)
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,6 @@ from shoal.pairs.discrete_laplace import DECAYS, MixProfile, distance_above
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.registry import register
 
-__all__ = ["SplitAndMix", "fewest_messages", "noise_shares"]
-
 _TAIL = 40
 """The modulus leaves room for noise of so many times its scale, which a round exceeds with probability e^−40."""
 _MOST_BITS = 62

@@ -18,8 +18,6 @@ from shoal.mechanisms.mechanism import MOST_OUTPUTS, Reports
 from shoal.mechanisms.packed_bits import bits_at, check_spare, column_sums, random_sets
 from shoal.pairs.registry import register
 
-__all__ = ["SubsetSelection"]
-
 _FEW = 20
 """Sets of d out of k with d² ≤ 20·k are drawn one member after the other: it is faster."""
 _PART = 1 << 24

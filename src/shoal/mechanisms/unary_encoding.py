@@ -19,8 +19,6 @@ from shoal.pairs.likelihoods import Support
 from shoal.pairs.registry import register
 from shoal.proofs.blanket_claim import SupportClaim
 
-__all__ = ["Rappor", "UnaryEncoding"]
-
 _PART = 1 << 21
 """How many bits to draw at once."""
 

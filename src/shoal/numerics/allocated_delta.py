@@ -19,13 +19,6 @@ from shoal.numerics.normal import EXACT, cell_masses, gaussian_delta, quantile, 
 from shoal.numerics.ramp_sums import LITTLE_NOISE, GaussianSum
 from shoal.rounding import LARGEST_POWER, UNIT, slack, up
 
-__all__ = [
-    "allocated_delta",
-    "allocated_floor",
-    "clone_variance",
-    "gaussian_clones",
-]
-
 TAIL = 9.4
 """Beyond a + 9.4 the victim is given up: this costs Φ(−9.4) < 3e-21; more needs a wider lattice."""
 _LARGEST_LOG = 200.0

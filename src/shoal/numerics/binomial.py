@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from shoal.checks import SMALLEST_DELTA
 
-__all__ = ["Window", "log_probability", "window"]
-
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 """The constant of Stirling's formula, log √(2π)."""
 

@@ -24,9 +24,6 @@ from shoal.arrays import Array, Complex
 from shoal.checks import SMALLEST_DELTA
 from shoal.rounding import LARGEST_POWER, down, slack, up
 
-__all__ = ["BitCount", "Worst", "log_ceiling", "worst_count"]
-
-
 _DEPTH = 40.0
 """Nodes are left out below e^−40 of the first, aliases below e^−48: less takes more nodes."""
 _MOST_NODES = 2_048

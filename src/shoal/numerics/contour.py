@@ -22,18 +22,6 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.summand import Summand, Tilted
 from shoal.rounding import LARGEST_POWER, UNIT
 
-__all__ = [
-    "WIDE",
-    "NodeGrid",
-    "Tilted",
-    "log_ceilings",
-    "log_one_plus",
-    "node_count",
-    "positive_part",
-    "positive_parts",
-]
-
-
 WIDE = 1e-6
 """A wider bracket of δ is worth a second, finer sum: ε is promised to six digits."""
 _FINE = 1e-9

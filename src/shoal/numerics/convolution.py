@@ -27,8 +27,6 @@ from shoal.numerics.profile_grid import DeltaGrid, dominated, dominating
 from shoal.rounding import LARGEST_POWER, down, up
 from shoal.searches import lowest
 
-__all__ = ["Convolution", "SummedLosses", "TiltedSum", "crossing"]
-
 _MANY_NODES = 1 << 17
 """For more nodes the lattice is made coarser, which is faster, as far as `_RESOLVED` allows."""
 _RESOLVED = 5e-5

@@ -15,8 +15,6 @@ from shoal.numerics.contour import WIDE, node_count, positive_part
 from shoal.numerics.listing import counts_of, listed
 from shoal.numerics.summand import Summand
 
-__all__ = ["divergence", "listing_is_faster"]
-
 _DEPTH = 27.0
 """Counts outside of a window have a tilted probability of e^−27 = 2e-12: wider ones take longer."""
 _QUICK = 2.5e6

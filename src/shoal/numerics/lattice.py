@@ -22,17 +22,6 @@ import numpy as np
 from shoal.arrays import Array, Complex, IntArray
 from shoal.rounding import LARGEST_POWER, UNIT, up
 
-__all__ = [
-    "MOST_NODES",
-    "Kernel",
-    "LatticeMeasure",
-    "NodeSum",
-    "clear_period",
-    "hockey_stick",
-    "node_sum",
-    "ramp",
-]
-
 MOST_NODES = 1 << 22
 """The most nodes: their transform takes half a second; more only help more than 10⁷ copies."""
 NEGLIGIBLE = -60.0

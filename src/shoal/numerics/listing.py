@@ -21,8 +21,6 @@ from shoal.numerics.binomial import log_probability, window
 from shoal.numerics.summand import Summand
 from shoal.rounding import slack
 
-__all__ = ["Counts", "counts_of", "listed"]
-
 
 class Counts(NamedTuple):
     """The counts that are listed: of the usual value, of the value inside, and of the others."""

@@ -18,17 +18,6 @@ from shoal.numerics.normal import FARTHEST, gaussian_bracket, gaussian_delta, up
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
 
-__all__ = [
-    "Atoms",
-    "Cells",
-    "GaussianRatio",
-    "LaplaceRatio",
-    "NoiseRatio",
-    "epsilon_alone",
-    "gaussian_epsilon",
-    "summand",
-]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _WIDTH = 0.0125
 """The width of cells in standard deviations: ε grows by its square over 12, the cost is inverse."""

@@ -13,11 +13,6 @@ from shoal.arrays import Array
 from shoal.checks import SMALLEST_DELTA
 from shoal.rounding import slack
 
-__all__ = [
-    "EXACT", "FARTHEST", "OUTWEIGH", "cell_masses", "gaussian_bracket", "gaussian_delta",
-    "mean_kept", "quantile", "ratio_points", "upper_tail",
-]  # fmt: skip
-
 EXACT = 35.0
 """Φ(−x) is used up to here, and inequalities beyond. Any value up to `FARTHEST` would do."""
 FARTHEST = 37.0

@@ -26,11 +26,6 @@ from shoal.numerics.lattice import LatticeMeasure
 from shoal.numerics.summand import Summand, Tilted
 from shoal.rounding import slack, up
 
-__all__ = [
-    "Brackets", "DeltaGrid", "Mesh", "distribution_brackets", "dominated", "dominating", "each",
-    "grid_of", "remembered", "short",
-]  # fmt: skip
-
 _MOST_POINTS = 1 << 20
 """The largest number of grid points: multiples of a step of 32 bits up to there are float64."""
 _FARTHEST = 700.0

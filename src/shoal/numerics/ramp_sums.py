@@ -19,8 +19,6 @@ from shoal.numerics.lattice import MOST_NODES, LatticeMeasure, NodeSum, clear_pe
 from shoal.numerics.normal import OUTWEIGH, mean_kept, quantile, ratio_points, upper_tail
 from shoal.rounding import LARGEST_POWER, UNIT
 
-__all__ = ["LITTLE_NOISE", "GaussianSum", "RampSums"]
-
 LITTLE_NOISE = 2.5
 """From this a on one copy outweighs many: any number of copies counts as few."""
 _LARGEST_POSITION = 1 << 60

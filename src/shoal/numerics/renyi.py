@@ -16,21 +16,11 @@ import numpy as np
 
 from shoal.arrays import Array
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.contour import Tilted, log_ceilings
+from shoal.numerics.contour import log_ceilings
 from shoal.numerics.divergence import divergence as delta_bracket
 from shoal.numerics.divergence import listing_is_faster
-from shoal.numerics.summand import Summand
+from shoal.numerics.summand import Summand, Tilted
 from shoal.rounding import down, slack, up
-
-__all__ = [
-    "BracketIntegral",
-    "ProfileIntegral",
-    "SummandIntegral",
-    "chords",
-    "divergences",
-    "one_report",
-    "renyi_upper",
-]
 
 Exponents = Sequence[float | Array]
 """α − 1, or −α, or both; as arrays, one entry per order."""

@@ -14,9 +14,6 @@ import numpy as np
 from shoal.arrays import Array
 from shoal.rounding import slack, up
 
-__all__ = ["LikelihoodTable", "renyi_ceilings"]
-
-
 _STEPS = 3
 """How often the centre is improved: a better one makes bounds tighter, and takes longer."""
 _RARE = 15.0

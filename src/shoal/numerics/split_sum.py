@@ -18,8 +18,6 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.contour import log_one_plus
 from shoal.rounding import LARGEST_POWER, slack
 
-__all__ = ["Piece", "lower_sum", "rough_log_sum", "split", "upper_sum"]
-
 _CAP_RATIO = 0.15
 """The ratio of neighbouring caps: if smaller, more pieces; if larger, tilts suit them less."""
 _TILT_RATIO = 1.25

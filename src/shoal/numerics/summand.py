@@ -16,9 +16,6 @@ import numpy as np
 from shoal.arrays import Array
 from shoal.rounding import LARGEST_POWER, UNIT
 
-__all__ = ["Summand", "Tilted"]
-
-
 _CLOSE = 1e-2
 """The relative distance from the saddle point at which the search ends: each step takes time."""
 _MOST_STEPS = 60

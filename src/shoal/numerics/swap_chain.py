@@ -16,12 +16,6 @@ from shoal.arrays import Array
 from shoal.numerics.normal import FARTHEST
 from shoal.rounding import slack, up
 
-__all__ = [
-    "swap_chain_delta",
-    "swap_chain_spread",
-]
-
-
 _SHARE = 2e-3
 """Each charge for a rare event is about this part of δ: with less, windows are wider."""
 _POOL = 14.0

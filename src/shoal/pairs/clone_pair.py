@@ -28,8 +28,6 @@ from shoal.searches import gaussian_guess
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["CloneLike", "ClonePair", "Family", "RatioPair"]
-
 Family = Literal["clones", "strong-clones"]
 """Which pair of the clones: that of the paper (Theorem 3.2), or the stronger one (Theorem S)."""
 

@@ -25,8 +25,6 @@ from shoal.searches import gaussian_guess, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["MOST_SLOTS", "CoverPair", "covered_response"]
-
 MOST_SLOTS = 10**15
 
 

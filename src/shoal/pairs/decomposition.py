@@ -18,8 +18,6 @@ from shoal.searches import gaussian_guess
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["Decomposition", "DecompositionPair", "largest_local_epsilon"]
-
 _ROUNDING = 1e-12
 """What rounding p and q may add to the largest possible ε₀: k-ary randomized response is at the limit."""
 

@@ -21,16 +21,15 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.contour import Tilted, positive_parts
+from shoal.numerics.contour import positive_parts
 from shoal.numerics.profile_grid import Brackets, each, remembered
 from shoal.numerics.renyi_tables import LikelihoodTable, renyi_ceilings
+from shoal.numerics.summand import Tilted
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import LikelihoodPair
 from shoal.pairs.pair import GUESSED
 from shoal.rounding import LARGEST_POWER, slack
 from shoal.searches import smallest_safe
-
-__all__ = ["LIKELY", "DirectedPairs", "InputPairs", "PairCells", "Screen"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
     from shoal.proofs.several_messages_claim import MixClaim
 
-__all__ = ["DECAYS", "MOST_LIMIT", "DummyPair", "MixProfile", "distance_above"]
-
 DECAYS = 1 << 64
 """The decay a is a whole number of parts of one in so many."""
 MOST_LIMIT = 1 << 16

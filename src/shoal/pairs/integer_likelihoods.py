@@ -13,8 +13,6 @@ from typing import Any
 from shoal.numerics.bit_count import BitCount
 from shoal.pairs.likelihoods import Likelihoods, Row, response
 
-__all__ = ["BitRows", "IntegerLikelihoods", "Outcome"]
-
 Outcome = tuple[int, int, int]
 """How often R₀, R₁ and the reference have an outcome, all out of the same total."""
 

@@ -28,8 +28,6 @@ from shoal.pairs.pair import Pair
 from shoal.rounding import up
 from shoal.searches import gaussian_guess
 
-__all__ = ["LikelihoodPair", "Likelihoods", "Row", "Support", "response"]
-
 Row = tuple[float, float, float]
 """ln R₀/ω, ln R₁/ω and the probability ω of an outcome."""
 

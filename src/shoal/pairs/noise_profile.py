@@ -23,8 +23,6 @@ from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, bracketed, rough_root, smallest_safe
 
-__all__ = ["NoiseProfile", "Pools", "ReachedByNoise"]
-
 Array = NDArray[np.float64]
 
 _LONELY = 1e-6

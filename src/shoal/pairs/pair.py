@@ -25,8 +25,6 @@ from shoal.searches import bracketed, greatest_unsafe, rough_root, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["GUESSED", "UNHIDDEN", "Pair"]
-
 _UP = 1 + slack(32)
 UNHIDDEN = 1e-12
 """With a smaller expected number of reports that hide the victim, shuffling changes δ by less than this share."""

@@ -10,16 +10,6 @@ from shoal.pairs.likelihoods import Likelihoods
 if TYPE_CHECKING:
     from shoal.pairs.registry import Registration
 
-__all__ = [
-    "Randomizer",
-    "ability",
-    "check_likelihoods",
-    "check_randomizer",
-    "check_worst_pair",
-    "registration_of",
-    "with_local_epsilon",
-]
-
 R = TypeVar("R")
 _REQUIRED = ("local_epsilon", "blanket", "homogeneous")
 _ABILITIES: dict[str, Any] = {

@@ -18,21 +18,6 @@ from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.randomizer import Randomizer, ability, check_likelihoods, check_worst_pair, registration_of
 
-__all__ = [
-    "REGISTRY",
-    "PlainRandomizer",
-    "Registration",
-    "import_installed",
-    "kinds",
-    "mechanism_of",
-    "register",
-    "registration",
-    "schema_of",
-    "stored_mechanism",
-    "table",
-    "wire_code",
-]
-
 K = TypeVar("K", bound=type)
 _OWN = "shoal.mechanisms"
 """The package of shoal whose modules register randomizers. It is imported when a name is asked for, because it needs

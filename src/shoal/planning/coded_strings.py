@@ -12,8 +12,6 @@ from shoal.arrays import WordArray
 from shoal.checks import known, whole
 from shoal.errors import ParameterError
 
-__all__ = ["CODES", "MOST_BITS", "CodedStrings", "Strings"]
-
 Strings = Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[Any]
 """One string or integer of each person."""
 

@@ -15,8 +15,6 @@ from shoal.shown import Shown
 if TYPE_CHECKING:
     from shoal.planning.plan import Plan
 
-__all__ = ["ErrorCurves", "central_error", "local_error"]
-
 _LINEAR = 1e-9
 """Below this ε, errors without a shuffler are as 1/ε, and probabilities too close to tell apart."""
 _SAME_LINE = 0.02

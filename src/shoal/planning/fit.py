@@ -31,8 +31,6 @@ from shoal.pairs.discrete_laplace import DECAYS, MOST_LIMIT, DummyPair
 from shoal.pairs.registry import REGISTRY
 from shoal.searches import bisect_count, bisect_safe
 
-__all__ = ["Question", "likely_covers", "likely_dummies", "likely_plain_covers", "planned"]
-
 _TRIED = 3
 """How many designs of a mechanism have their ε₀ guessed, after all were compared by a formula."""
 _WITHIN, _OF_ROUNDS = 1e-7, 5e-4

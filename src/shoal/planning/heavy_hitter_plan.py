@@ -24,8 +24,6 @@ from shoal.mechanisms.projective_geometry_response import points
 from shoal.planning.coded_strings import MOST_BITS
 from shoal.searches import bisect_count
 
-__all__ = ["CITATION", "HeavyHitterPlan", "plan_heavy_hitters"]
-
 CITATION = f"Theorem H of shoal ({address('theory/several-messages')})"
 _TRUTH = Fraction((1 << 16) - 1, 1 << 16)
 """How often a message tells the truth: nearly always, and no loss is infinite."""

@@ -22,8 +22,6 @@ from shoal.shown import Shown
 if TYPE_CHECKING:
     from shoal.charts import Chart
 
-__all__ = ["HeavyHitters", "PrefixRound", "compared", "heavy_hitters", "search_heavy_hitters"]
-
 _MOST_LISTED = 1 << 26
 """Prefixes in a list, beyond which memory would not do; 2 · 10⁵ are usual."""
 _CLEAR = 7.0

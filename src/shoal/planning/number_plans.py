@@ -12,8 +12,6 @@ from shoal.mechanisms.levels import Levels, best_steps
 from shoal.mechanisms.number_range import NumberRange
 from shoal.planning.fit import Question, likely_dummies, likely_plain_covers
 
-__all__ = ["plan_quantiles", "plan_sum"]
-
 _DELTA = 1e-6
 _MOST_TIMES, _MOST_LEAVES = 10**6, 1 << 16
 _MOST_DEPTH = 6

@@ -28,8 +28,6 @@ from shoal.progress import progress
 from shoal.shown import Shown
 from shoal.strict_json import parsed, short_reason
 
-__all__ = ["Choice", "Plan", "PlannedRounds", "plan"]
-
 _DELTA = 1e-6
 _MOST_MESSAGES = 65
 _TOLERANCE, _OF_ROUNDS, _ROUGHLY = 1e-9, 1e-7, 2e-4

@@ -15,8 +15,6 @@ from shoal.mechanisms import Categorical, Estimate, Simulation
 from shoal.progress import progress
 from shoal.shown import Shown
 
-__all__ = ["Trials", "run_trials", "zipf_people"]
-
 _MOST_TRIALS = 10**6
 
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import flint
 
-__all__ = ["INFINITE", "ZERO", "Ball", "Summand", "above", "ball", "density", "gather", "normal", "precision", "total"]
-
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
 

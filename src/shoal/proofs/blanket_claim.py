@@ -25,8 +25,6 @@ from shoal.proofs.cells import MOST_CELLS, Edge, celled, check_cells, edges_cost
 from shoal.proofs.claim import Claim, RoundClaim, count, digest, double, least_local_epsilon
 from shoal.proofs.work import keep, spend
 
-__all__ = ["DESIGNS", "GaussianClaim", "LaplaceClaim", "MatrixClaim", "Shares", "SupportClaim", "support_claim"]
-
 Shares = tuple[Any, Any, Any, Any]
 """How often an output supports neither of two inputs, the first alone, both but not all, all: fractions or balls."""
 

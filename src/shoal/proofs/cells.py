@@ -18,11 +18,6 @@ from shoal.proofs.balls import Ball, Summand, ball, normal
 from shoal.proofs.claim import count, double
 from shoal.proofs.work import keep, spend
 
-__all__ = [
-    "MOST_CELLS", "Edge", "celled", "check_cells", "edges_cost", "gaussian_divergence",
-    "gaussian_edges", "normal_cells",
-]  # fmt: skip
-
 MOST_CELLS = 5_000
 """More cells cost time, and lower ε by less than a hundred-thousandth."""
 _LEFT_OUT = 1e-4  # the part of δ that may be spent on noise beyond the last cell: a smaller part takes more cells

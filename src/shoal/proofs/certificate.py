@@ -23,8 +23,6 @@ from shoal.proofs.work import limited
 from shoal.shown import Shown
 from shoal.strict_json import short_reason
 
-__all__ = ["MOST_BYTES", "Certificate", "is_certificate"]
-
 FORMAT = "shoal-certificate-5"
 # Not read: a certificate could be of one direction only, and its sentence did not say everything it is about.
 _EARLIER = tuple(f"shoal-certificate-{number}" for number in range(1, 5))

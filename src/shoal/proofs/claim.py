@@ -23,11 +23,6 @@ from shoal.proofs.listing import MOST_TERMS, counted, listed
 from shoal.proofs.transforms import least_at
 from shoal.proofs.work import MOST_ALONE, MOST_WORK, spend
 
-__all__ = [
-    "LADDER", "Claim", "DominatingPair", "RoundClaim", "Witness", "choice", "claim_from", "count", "digest", "double",
-    "expect", "hidden", "least_local_epsilon",
-]  # fmt: skip
-
 Witness = Mapping[str, Any]
 """Plain values: whole numbers, doubles, and lists of them."""
 

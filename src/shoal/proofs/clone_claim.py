@@ -33,8 +33,6 @@ from shoal.proofs.claim import LADDER, RoundClaim, Witness, choice, double
 from shoal.proofs.inversion import chernoff
 from shoal.proofs.work import spend
 
-__all__ = ["CloneClaim", "DecompositionClaim", "RatioClaim", "SwapChainClaim"]
-
 _FAMILIES = ("clones", "strong-clones")
 _LARGEST = 1.7e308  # the largest ε₀: its exponential is a ball, and need not be a double
 _ROUNDING = 1e-12  # what rounding p and q may add to the largest possible ε₀: k-ary randomized response is at the limit

@@ -25,8 +25,6 @@ from shoal.proofs.balls import INFINITE, Ball, Summand, ball, density, gather, n
 from shoal.proofs.transforms import Tilted, halved, log_moments, row_at
 from shoal.proofs.work import spend
 
-__all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "smoothed", "tilt_of"]
-
 _SHORT = 4  # ranges of this number of nodes or fewer are summed: a bound of them costs about as much
 _MOST_NODES = 1e15  # beyond this number of nodes no range is looked at
 # A range that adds less than this part of the first nodes, times fineness², or than the second part, is charged and not

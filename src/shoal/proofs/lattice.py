@@ -24,11 +24,6 @@ from shoal.proofs.balls import Ball, ball, total
 from shoal.proofs.transforms import Row, Tilted, halved, least_at, log_moments
 from shoal.proofs.work import keep, room, spend, transient
 
-__all__ = [
-    "LatticeMeasure", "LatticeSum", "LossBalls", "Roots", "Turns", "dominating", "hockey_stick",
-    "lattice_index", "ramp", "short", "summed", "tilt_for",
-]  # fmt: skip
-
 _DROPPED = 1e-20  # nodes proved to be below this part of the node at θ are charged: fewer terms, or a smaller charge
 _SHORT = 8  # ranges of this number of nodes or fewer are summed: a node costs about as much as the bound of a range
 # Neighbours with at least this part of the largest mass are a bulk: a larger bulk varies more, and leaves less outside.

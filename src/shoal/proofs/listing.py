@@ -16,8 +16,6 @@ from flint import arb
 from shoal.proofs.balls import INFINITE, Ball, Summand, total
 from shoal.proofs.work import spend
 
-__all__ = ["MOST_TERMS", "binomial_tail", "counted", "listed"]
-
 # What is beyond the list is below exp(−32) of the answer: a longer list takes longer, and lowers the bound.
 _DROPPED = 32.0
 MOST_TERMS = 400_000

@@ -17,8 +17,6 @@ from shoal.proofs.balls import INFINITE, ZERO, Ball, Summand, above, ball, total
 from shoal.proofs.claim import RoundClaim, count, double, hidden, least_local_epsilon
 from shoal.proofs.work import spend
 
-__all__ = ["BitSums", "OneBitClaim"]
-
 # How many cells are halved at most, and how far above the largest δ that is reached the bound may be, relatively: for
 # one round, and for one of many.
 _FINE, _COARSE = (500, 1e-7), (60, 1e-4)

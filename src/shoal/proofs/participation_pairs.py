@@ -28,8 +28,6 @@ from shoal.proofs.lattice import LatticeMeasure, LatticeSum, Roots, Turns, ramp
 from shoal.proofs.transforms import log_moments
 from shoal.proofs.work import keep, spend
 
-__all__ = ["FINENESS", "AllocationPair", "AllocationSums", "PoissonStepPair", "few_steps"]
-
 _REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
 FINENESS = 0.003
 """How fine the lattice of one round is: a finer one takes longer and lowers ε."""

@@ -19,8 +19,6 @@ from shoal.proofs.claim import Claim, DominatingPair, RoundClaim, Witness, claim
 from shoal.proofs.lattice import LossBalls, dominating, short, summed, tilt_for
 from shoal.proofs.work import keep, spend
 
-__all__ = ["Composition", "RoundsClaim", "repeated"]
-
 _STALLED = 0.6  # with a δ₀, points are added while δ falls below this part of the one before
 # Of the usual step, where rounds with an edge, such as dummies, are with others whose losses are smaller.
 _FINER = 1.0, 0.25, 0.06

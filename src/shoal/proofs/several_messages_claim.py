@@ -20,8 +20,6 @@ from shoal.proofs.balls import ZERO, Ball, Summand, above, ball, precision, tota
 from shoal.proofs.claim import RoundClaim, count, double
 from shoal.proofs.work import spend
 
-__all__ = ["WHOLE", "CoverClaim", "DummyClaim", "MixClaim", "exact_excess", "excess_above"]
-
 WHOLE = 1 << 64
 """Probabilities of the truth, and ratios of noise, are integers over this number."""
 _MOST = 10**18  # the most outputs of a design

@@ -19,8 +19,6 @@ from shoal.proofs.claim import LADDER, Claim, DominatingPair, Witness, choice, c
 from shoal.proofs.participation_pairs import FINENESS, AllocationPair, PoissonStepPair, few_steps
 from shoal.proofs.rounds_claim import Composition, repeated
 
-__all__ = ["GaussianClonesPair", "ParticipationClaim", "TrainingClaim"]
-
 _BOUNDS = ("gaussian-clones", "representatives", "plain")
 _CHOICES = {
     "noise": ("batch", "example"),

@@ -13,8 +13,6 @@ from flint import acb, arb, arb_mat
 from shoal.proofs.balls import Ball, total
 from shoal.proofs.work import spend
 
-__all__ = ["Row", "Tilted", "halved", "least_at", "log_moments", "row_at"]
-
 _DOTS = 8  # products per microsecond in a sum over all points (measured)
 
 Row = tuple[Ball, Ball]

@@ -13,8 +13,6 @@ from flint import ctx
 
 from shoal.errors import RangeError
 
-__all__ = ["MOST_ALONE", "MOST_MEMORY", "MOST_WORK", "keep", "limited", "room", "spend", "transient"]
-
 MOST_WORK, MOST_ALONE = 36_000_000, 20_000_000
 """Microseconds, about, of a file and of a single round: certificates that shoal writes take a tenth, or less."""
 MOST_MEMORY, _RESERVED = 280_000_000, 90_000_000

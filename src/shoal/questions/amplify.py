@@ -8,8 +8,6 @@ from shoal.questions.parameters import USUAL_DELTA, BoundName, Count, Flag, Numb
 from shoal.questions.question import Answer, asks
 from shoal.questions.setting import Setting
 
-__all__ = ["amplify"]
-
 
 def _python(given: dict[str, Any]) -> list[str]:
     delta = literal(given.get("delta", USUAL_DELTA))

@@ -14,8 +14,6 @@ from shoal.questions.parameters import BoundName, Count, Number
 from shoal.questions.question import Answer, asks, column
 from shoal.questions.setting import Setting
 
-__all__ = ["attack"]
-
 _MOST_POINTS = 100
 _FALSE_ALARMS = 0.01
 

@@ -9,8 +9,6 @@ from shoal.questions.parameters import BoundName, Count, LedgerText, Number, usu
 from shoal.questions.question import Answer, asks
 from shoal.questions.setting import RandomizerName, Setting
 
-__all__ = ["calibrate"]
-
 
 def _python(given: dict[str, Any]) -> list[str]:
     named = {"randomizer", "categories"} & given.keys()

@@ -10,8 +10,6 @@ from shoal.questions.parameters import USUAL_DELTA, Count, Number
 from shoal.questions.question import Answer, asks, column
 from shoal.questions.setting import Setting
 
-__all__ = ["compare"]
-
 
 def _python(given: dict[str, Any]) -> list[str]:
     delta = literal(given.get("delta", USUAL_DELTA))

@@ -27,8 +27,6 @@ from shoal.questions.parameters import (
 from shoal.questions.question import Answer, asks
 from shoal.questions.setting import Setting
 
-__all__ = ["COLUMNS", "Composed", "compose", "stretches_in"]
-
 _READ: dict[str, Any] = {
     "reports": count_in,
     "local_epsilon": number_in,

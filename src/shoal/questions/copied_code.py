@@ -10,20 +10,6 @@ from shoal.questions.parameters import USUAL_DELTA
 from shoal.questions.question import Question, option, question
 from shoal.questions.setting import Setting
 
-__all__ = [
-    "FILES",
-    "asked_itself",
-    "call",
-    "code_of",
-    "curve_lines",
-    "literal",
-    "opened",
-    "rounds_lines",
-    "runs",
-    "taken",
-    "target",
-]
-
 FILES = {"table": "rounds.csv", "ledger": "ledger.json", "certificate": "proof.json"}
 
 

@@ -16,8 +16,6 @@ from shoal.questions.parameters import USUAL_DELTA, BoundName, Count, Flag, Numb
 from shoal.questions.question import Answer, asks, column
 from shoal.questions.setting import Setting
 
-__all__ = ["curve"]
-
 _RANGES = {"reports": (10.0, 1e9), "delta": (1e-12, 1e-2), "local_epsilon": (0.1, 10.0)}
 """What is drawn if nothing else is asked for, along each axis; the scale is logarithmic."""
 _MOST_POINTS = 200

@@ -8,8 +8,6 @@ from shoal.questions.copied_code import call, literal, taken
 from shoal.questions.parameters import word
 from shoal.questions.question import Answer, asks
 
-__all__ = ["explain"]
-
 
 def _python(given: dict[str, Any]) -> list[str]:
     name = [literal(given["name"])] if "name" in given else []

@@ -8,8 +8,6 @@ from shoal.questions.copied_code import literal, opened
 from shoal.questions.parameters import LedgerText, Number, usual_delta
 from shoal.questions.question import Answer, asks
 
-__all__ = ["Kept", "ledger"]
-
 
 class Kept(NamedTuple):
     """A ledger, and how its rounds went by; nothing of an empty one."""

@@ -12,26 +12,6 @@ from shoal.composition.ledger import Ledger
 from shoal.digits import count_in, number_in
 from shoal.errors import ParameterError
 
-__all__ = [
-    "USUAL_DELTA",
-    "BoundName",
-    "Count",
-    "Day",
-    "Flag",
-    "Kind",
-    "LedgerText",
-    "MethodName",
-    "NamedText",
-    "Number",
-    "Text",
-    "day_in",
-    "flag_in",
-    "ledger_in",
-    "text_in",
-    "usual_delta",
-    "word",
-]
-
 USUAL_DELTA = 1e-6
 
 

@@ -11,8 +11,6 @@ from shoal.questions.copied_code import call, opened, taken, target
 from shoal.questions.parameters import Count, Flag, LedgerText, Number
 from shoal.questions.question import Answer, asks
 
-__all__ = ["plan"]
-
 _MOST_BARS = 24
 
 

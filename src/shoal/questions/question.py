@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from shoal.charts import Chart
     from shoal.proofs.certificate import Certificate
 
-__all__ = ["Answer", "Parameter", "Question", "asks", "column", "find", "names", "option", "question"]
-
 _WORD = Kind("word", lambda text, _: text)
 _MOST_LETTERS = 200
 """Of a value that stands in an address."""

@@ -13,8 +13,6 @@ from shoal.questions.parameters import USUAL_DELTA, BoundName, Count, Day, Numbe
 from shoal.questions.question import Answer, asks, column
 from shoal.questions.setting import Setting
 
-__all__ = ["rounds"]
-
 
 def _chart(answer: Answer, arguments: dict[str, Any]) -> Chart:
     facts = answer.facts

@@ -10,8 +10,6 @@ from shoal.mechanisms import kinds, registration
 from shoal.pairs.registry import import_installed
 from shoal.questions.parameters import Count, Kind, Number
 
-__all__ = ["RandomizerName", "Setting", "mechanism_names", "randomizer_of"]
-
 _PARAMETERS = ("categories", "sigma", "local_epsilon")
 """Parameters of a randomizer that a question can give; all others have defaults, or come in a schema."""
 _PLANNED = {"covered": "{messages=2}", "dummies": "{dummies}"}

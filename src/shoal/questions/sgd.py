@@ -15,8 +15,6 @@ from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.sampler import SAMPLERS
 
-__all__ = ["sgd"]
-
 _SAMPLING = Kind("word", lambda text, _: text, lambda: tuple(SAMPLERS))
 _WHY_NOT = 'it needs sampling="poisson" to have run, where every example joins a step or not by a coin of its own'
 

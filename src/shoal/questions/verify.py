@@ -7,8 +7,6 @@ from shoal.questions.parameters import Text
 from shoal.questions.question import Answer, asks
 from shoal.review.review_document import verdict
 
-__all__ = ["verify"]
-
 
 def _python(_: dict[str, Any]) -> list[str]:
     return [f'print(shoal.Certificate.from_json(Path("{FILES["certificate"]}").read_text()).verify())']

@@ -7,8 +7,6 @@ from shoal.proofs.certificate import Certificate
 from shoal.proofs.rounds_claim import RoundsClaim
 from shoal.review.review_document import Review
 
-__all__ = ["notice"]
-
 _CHANGED = {
     "replace": "had any one piece of the data been different",
     "zero-out": "had any one piece of the data been left out, and its place been empty",

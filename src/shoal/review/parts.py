@@ -15,21 +15,6 @@ from shoal.review.review_document import proved_sentence
 from shoal.review.statement import Chart, Field, Item, Line, Section, Statement, Table
 from shoal.rounding import up
 
-__all__ = [
-    "alone",
-    "along",
-    "assumed",
-    "attacks",
-    "certified",
-    "checking",
-    "epsilon_at",
-    "epsilon_text",
-    "guaranteed",
-    "implementation",
-    "percent",
-    "to_fill_in",
-]
-
 _ALARMS = (0.001, 0.01, 0.1)
 _FEWEST, _DECADES, _STEPS = 1e-4, 3.95, 48
 _IDLE, _POINTS = 1e-8, 24

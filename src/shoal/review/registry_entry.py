@@ -14,8 +14,6 @@ from shoal.errors import ParameterError
 from shoal.proofs.certificate import Certificate
 from shoal.review.review_document import Review
 
-__all__ = ["registry_entry", "registry_text"]
-
 _OPEN = "TO FILL IN"
 
 

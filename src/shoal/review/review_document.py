@@ -29,8 +29,6 @@ from shoal.review.statement import (
 )
 from shoal.strict_json import parsed
 
-__all__ = ["BLOCK", "MOST_REVIEW_BYTES", "Review", "is_review", "proved_sentence", "rendered", "verdict"]
-
 BLOCK = '<script type="application/json" id="shoal-review">'
 """What the data of a review stands behind; no browser runs it."""
 _STYLE = (Path(__file__).parent / "review.css").read_text(encoding="utf-8")

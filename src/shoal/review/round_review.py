@@ -29,8 +29,6 @@ from shoal.review.parts import (
 from shoal.review.review_document import Review
 from shoal.review.statement import Field, Item, Section, Statement, Table, plain_text
 
-__all__ = ["RoundReview"]
-
 _TIMES = (1, 7, 30, 365)
 _MOST_EPSILON = 30.0
 """Of a report alone that is drawn: beyond it any attack may succeed."""

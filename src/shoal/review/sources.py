@@ -27,8 +27,6 @@ from shoal.sgd.comparisons import compare_samplers
 from shoal.sgd.guarantees import Guarantee
 from shoal.strict_json import short_reason
 
-__all__ = ["ledger_review", "of_parameters", "of_plan", "of_training", "training_review"]
-
 _MOST_ROWS = 400
 
 

@@ -8,20 +8,6 @@ from shoal.charts import Axis
 from shoal.charts import Chart as Drawing
 from shoal.errors import FormatError, ParameterError
 
-__all__ = [
-    "MARKS",
-    "Chart",
-    "Field",
-    "Item",
-    "Line",
-    "Section",
-    "Statement",
-    "Table",
-    "marks_of",
-    "plain_text",
-    "text_of_review",
-]
-
 MARKS = {
     "proved": "proved in ball arithmetic by a certificate on this page; `shoal verify` proves it again",
     "computed": "a theorem, computed in floating point and rounded to the safe side; `shoal verify` does not check it",

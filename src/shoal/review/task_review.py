@@ -7,8 +7,6 @@ from shoal.documentation import address
 from shoal.review.review_document import Review
 from shoal.review.round_review import RoundReview
 
-__all__ = ["task_review"]
-
 _SHUFFLED = (
     "declared: the shuffler runs shoal's, which takes sealed reports that it cannot open, and releases each round "
     "once, in an order drawn from the operating system's random bits, without addresses or times "

@@ -23,8 +23,6 @@ from shoal.sgd.guarantees import FINEST, FIXED, Guarantee, guarantee
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import Sampler
 
-__all__ = ["Account", "Filter", "ProgressLabel"]
-
 _MOST_EPOCHS = 10**6
 _UP = 1 + slack(32)
 

@@ -28,22 +28,6 @@ from shoal.searches import lowest, smallest_safe
 from shoal.sgd.participation import TINY, Allocation, PoissonStep
 from shoal.sgd.run import Run
 
-__all__ = [
-    "THEOREMS",
-    "Bound",
-    "Charged",
-    "Elements",
-    "Search",
-    "TrainingBound",
-    "allocation",
-    "bounds",
-    "directions",
-    "kept_allocation",
-    "largest_epsilon",
-    "plain",
-    "poisson",
-]
-
 _UP = 1 + slack(32)
 """It outweighs the rounding of about thirty operations."""
 _FARTHEST_APART = 24.0

@@ -18,8 +18,6 @@ from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.sampler import SAMPLERS
 from shoal.shown import Shown
 
-__all__ = ["PoissonComparison", "SamplerTable", "compare_samplers", "poisson_comparison"]
-
 _PREFERRED = "allocation"
 _WITHIN = 1.01
 """It uses every example once an epoch, so it comes first where it is this near to the best."""

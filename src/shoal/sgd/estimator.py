@@ -13,16 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.errors import KindError, NotFiniteError, NotFittedError, ParameterError
 from shoal.sgd.account import Account
 
-__all__ = [
-    "EXPECTED_FAILED_CHECKS",
-    "Estimator",
-    "are_conventional",
-    "checked_features",
-    "checked_labels",
-    "column_names",
-    "row_lengths",
-]
-
 EXPECTED_FAILED_CHECKS = {
     "check_fit_idempotent": "every fit draws fresh noise, so that two on the same data differ, as they must",
     "check_classifier_data_not_an_array": "the predictions of two fits are compared, which differ by their noise",

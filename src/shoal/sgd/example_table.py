@@ -21,8 +21,6 @@ from shoal.digits import advice
 from shoal.errors import DamagedError, ParameterError, StorageError
 from shoal.progress import followed
 
-__all__ = ["Examples", "read_examples"]
-
 _BLOCK = 1 << 13
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _MEND = "correct that row, or leave it out"

@@ -18,19 +18,6 @@ from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.mechanisms.coins import Simulation
 
-__all__ = [
-    "GRID",
-    "KeyedWords",
-    "Noise",
-    "Words",
-    "key_of",
-    "margin_for",
-    "new_key",
-    "noised",
-    "put_normals",
-    "subkey",
-]
-
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 

@@ -23,8 +23,6 @@ from shoal.shown import Shown
 if TYPE_CHECKING:
     from shoal.proofs.certificate import Certificate
 
-__all__ = ["Guarantee", "calibrate", "guarantee", "neighbours_of"]
-
 FIXED = "the number of epochs was fixed beforehand"
 LABELS = "the set of labels is public: it was read from the data, and the guarantee does not protect it"
 FINEST = 1e-12

@@ -38,16 +38,6 @@ from shoal.sgd.guarantees import Guarantee, calibrate
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import Indices, usual_sampling
 
-__all__ = [
-    "Descent",
-    "Floats",
-    "LinearClassifier",
-    "LinearModel",
-    "LocalLogisticRegression",
-    "PrivateLogisticRegression",
-    "TrainingData",
-]
-
 Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 

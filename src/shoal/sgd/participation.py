@@ -23,8 +23,6 @@ from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import smallest_safe
 
-__all__ = ["REVERSED", "TINY", "Allocation", "PoissonStep"]
-
 _GOAL = 2e-3
 _COSTLY_GOAL = 8e-3
 """How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other.

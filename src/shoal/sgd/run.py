@@ -11,8 +11,6 @@ from shoal.checks import known, positive, whole
 from shoal.errors import ParameterError
 from shoal.sgd.sampler import Indices, Sampler, sampler_of
 
-__all__ = ["Run"]
-
 _MOST_EXAMPLES = 10**12
 _MOST_EPOCHS = 10**6
 _LEAST_NOISE = 1e-6

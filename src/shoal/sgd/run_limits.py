@@ -34,18 +34,6 @@ from shoal.numerics.normal import cell_masses, upper_tail
 from shoal.rounding import UNIT, slack
 from shoal.sgd.run import Run
 
-__all__ = [
-    "Crowd",
-    "Exceeding",
-    "Victim",
-    "allocation_limit",
-    "loader_limit",
-    "lower_bound",
-    "permutation_limit",
-    "soft_limit",
-    "summed_limit",
-]
-
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 

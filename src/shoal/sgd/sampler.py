@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from shoal.sgd.bounds import Bound
     from shoal.sgd.run import Run
 
-__all__ = [
-    "OVERFULL",
-    "SAMPLERS",
-    "Indices",
-    "Sampler",
-    "largest_batch",
-    "register",
-    "sampler_of",
-    "usual_sampling",
-]
-
 Indices = NDArray[np.int64]
 OVERFULL = 2.0**-40
 """The share of δ that pays for batches with more examples than that."""

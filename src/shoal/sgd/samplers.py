@@ -29,8 +29,6 @@ from shoal.sgd.run import Run
 from shoal.sgd.run_limits import allocation_limit, permutation_limit, summed_limit
 from shoal.sgd.sampler import OVERFULL, Indices, Sampler, largest_batch, register
 
-__all__ = ["Allocation", "FixedOrder", "KeptAllocation", "Permutation", "PoissonSampling"]
-
 _TRIES = 1 << 40
 """More than any index: how far apart the counters of two tries for one example of an allocation are."""
 _LEAST_NOISE = 1e-5

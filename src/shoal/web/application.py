@@ -18,8 +18,6 @@ from shoal.web.page_files import page_files, sent
 from shoal.web.reply import JSON, SVG, Reply, refusal
 from shoal.web.worker_pool import WorkerPool
 
-__all__ = ["MOST_BODY", "RequestGuard", "application"]
-
 _HEADERS = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "cross-origin-opener-policy": "same-origin",

@@ -10,8 +10,6 @@ import shoal
 from shoal.questions.question import Parameter, Question, names, question
 from shoal.web.reply import FORMS
 
-__all__ = ["api_page", "openapi"]
-
 _TYPES: dict[str, dict[str, Any]] = {
     "number": {"type": ["number", "string"], "examples": [0.5, "1e-6"]},
     "count": {"type": ["number", "string"], "examples": [10000, "10_000", "1e6"]},

@@ -9,8 +9,6 @@ from contextlib import ExitStack, suppress
 
 from shoal.errors import MissingExtraError, ParameterError
 
-__all__ = ["serve_page"]
-
 _HOST = "127.0.0.1"
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _MOST_CONNECTIONS = 256

@@ -12,8 +12,6 @@ from shoal.errors import NoPairError, ParameterError, ShoalError
 from shoal.questions.copied_code import code_of
 from shoal.questions.question import Question, names, question
 
-__all__ = ["FORMS", "JSON", "SVG", "Reply", "answered", "refusal"]
-
 JSON, SVG = "application/json", "image/svg+xml"
 FORMS = ("facts", "code", "svg", "inline", "certificate")
 """What can be asked for: the facts, code to copy, a chart as a file or to be put into the page, and a proof."""

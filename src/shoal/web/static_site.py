@@ -13,8 +13,6 @@ from shoal.errors import ParameterError, StorageError
 from shoal.questions.explain import explain
 from shoal.web.page_files import page_files
 
-__all__ = ["browser_proofs", "proving_part", "write"]
-
 _SERVED = ("api.css", "offline.js", "prove.js", "prover.js")
 """Files that only a server has a use for, or that have another name or a condition in a folder."""
 _POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'"

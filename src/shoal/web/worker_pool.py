@@ -21,8 +21,6 @@ from typing import Any, BinaryIO
 from shoal.questions.question import names, question
 from shoal.web.reply import Reply, answered, refusal
 
-__all__ = ["WorkerPool", "main", "packed", "unpacked"]
-
 _MOST_MEMORY = 4 << 30
 """Bytes of addresses that a question may take; beyond it the question is refused, and the machine lives."""
 _WATCH = 1.0

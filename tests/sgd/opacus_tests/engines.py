@@ -12,8 +12,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from shoal.sgd.opacus import EngineAccount, account
 
-__all__ = ["Made", "dataset", "loss_of", "made", "prepared"]
-
 
 class Made(NamedTuple):
     """What make_private returns, its engine and its account."""

@@ -6,8 +6,6 @@ from scipy.stats import binom, chi2
 
 from shoal.sgd.sampler import Indices
 
-__all__ = ["joint", "sizes", "steps_of", "surprise"]
-
 Counts = NDArray[np.int64]
 
 

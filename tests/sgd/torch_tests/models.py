@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["CASES", "Case", "clipped_loop"]
-
 BOOKS, FORMED = "book-keeping", "per-example"
 
 

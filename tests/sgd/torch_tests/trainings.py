@@ -11,8 +11,6 @@ from shoal.sgd import Run, calibrate
 from shoal.sgd.torch import Training, make_private
 from shoal.sgd.torch.step_noise import StepNoise
 
-__all__ = ["Quiet", "dataset", "double", "network", "training"]
-
 
 def dataset(examples: int = 30, features: int = 4) -> TensorDataset:
     """Return points that two classes divide."""

@@ -21,8 +21,6 @@ from shoal.mechanisms.coins import Simulation
 from shoal.sgd.torch import Training
 from tests.sgd.torch_tests.trainings import Quiet, dataset, double, network, training
 
-__all__ = ["SAMPLING", "begin", "compared", "results", "together"]
-
 ROOT = Path(__file__).parents[3]
 SAMPLING = ("allocation", "permutation", "poisson")
 

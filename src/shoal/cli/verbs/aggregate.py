@@ -9,8 +9,6 @@ from shoal.cli.report_output import given, print_aggregate, written
 from shoal.durable_file import check_output
 from shoal.files.count_file import aggregated, write_counts
 
-__all__ = ["aggregate"]
-
 
 @app.command(group=HISTOGRAMS, help_epilogue="Example:  shoal aggregate shuffled.shoal --output counts.shoal")
 def aggregate(*files: Path, output: Path, json: Json = False) -> None:

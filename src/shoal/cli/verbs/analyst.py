@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from shoal.collect.analyst import Analyst
     from shoal.collect.task import Task
 
-__all__ = ["count", "estimate_round", "pull"]
-
 _MOST_DRAWN = 100
 RoundNumber = Annotated[Count | None, Parameter(name="--round", metavar="NUMBER")]
 

@@ -8,8 +8,6 @@ from shoal.cli.output import show
 from shoal.cli.verbs.analyst import analyst
 from shoal.cli.verbs.report import Url
 
-__all__ = ["next_list"]
-
 
 @analyst.command(
     name="next",

@@ -9,8 +9,6 @@ from shoal.cli.output import show
 from shoal.digits import rounded_down, rounded_up
 from shoal.questions.setting import randomizer_of
 
-__all__ = ["audit_mechanism"]
-
 
 @app.command(
     group=OTHER,

@@ -12,8 +12,6 @@ from shoal.cli.pictures import check_plot, draw, save_plot
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.questions.calibrate import calibrate as question
 
-__all__ = ["calibrate"]
-
 
 @app.command(
     group=GUARANTEES,

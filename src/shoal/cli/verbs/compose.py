@@ -13,8 +13,6 @@ from shoal.cli.pictures import check_plot, save_plot
 from shoal.errors import AskedError
 from shoal.questions.compose import compose as question
 
-__all__ = ["compose"]
-
 
 @app.command(
     group=GUARANTEES,

@@ -18,8 +18,6 @@ from shoal.cli.collect_output import print_checks
 from shoal.cli.options import Json
 from shoal.cli.output import show
 
-__all__ = ["doctor"]
-
 _REQUIREMENT = re.compile(r"([\w-]+)(?:\[.*?\])?[^;]*>=([0-9.]+)[^;]*(?:;.*extra == '([\w-]+)')?")
 """A library, its least version, and the extra that it belongs to, if any, as the package states them."""
 _MODULES = {"python-flint": "flint", "dp-accounting": "dp_accounting"}

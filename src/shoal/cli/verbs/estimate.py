@@ -13,8 +13,6 @@ from shoal.cli.report_output import given, guaranteed, in_order, print_estimate
 from shoal.errors import ParameterError
 from shoal.files.count_file import aggregated
 
-__all__ = ["estimate"]
-
 
 @app.command(
     group=HISTOGRAMS, help_epilogue="Example:  shoal estimate counts.shoal --output histogram.csv --plot histogram.png"

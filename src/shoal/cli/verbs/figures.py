@@ -10,8 +10,6 @@ from shoal.cli.output import print_json
 from shoal.documentation import REPOSITORY
 from shoal.errors import StorageError
 
-__all__ = ["figures"]
-
 
 @app.command(group=OTHER, help_epilogue="Example:  shoal figures tail --output drawn")
 def figures(*names: str, output: Path = Path("drawn"), points: Count | None = None, json: Json = False) -> None:

@@ -27,8 +27,6 @@ from shoal.planning.heavy_hitters import HeavyHitters, compared, search_heavy_hi
 from shoal.planning.simulation import zipf_people
 from shoal.shown import printable
 
-__all__ = ["heavy_hitters"]
-
 _STRINGS = 100_000
 """How many different strings synthetic people hold."""
 _INTERVALS = (

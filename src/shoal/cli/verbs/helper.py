@@ -10,8 +10,6 @@ from shoal.cli.options import Json
 from shoal.cli.output import show
 from shoal.cli.verbs.report import Url, state_home
 
-__all__ = ["send"]
-
 helper = App(
     name="helper",
     help="Add dummies to the rounds of a task, as one of the helpers that it names.",

@@ -10,8 +10,6 @@ from shoal.cli.collect_output import print_keys
 from shoal.cli.options import Json
 from shoal.cli.output import show
 
-__all__ = ["analyst_keys", "helper_keys", "list_keys", "shuffler_keys"]
-
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 Hosts = Annotated[tuple[str, ...], Parameter(negative="")]
 

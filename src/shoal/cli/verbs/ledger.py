@@ -18,8 +18,6 @@ from shoal.planning.plan import PlannedRounds
 from shoal.questions.ledger import ledger as question
 from shoal.questions.parameters import USUAL_DELTA
 
-__all__ = ["record", "show_ledger"]
-
 ledger = App(
     name="ledger",
     help="Keep a budget: what was released, in order, and what it has cost.",

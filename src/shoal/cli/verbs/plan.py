@@ -22,8 +22,6 @@ from shoal.planning.error_curves import ErrorCurves
 from shoal.planning.plan import Choice
 from shoal.questions.plan import plan as question
 
-__all__ = ["plan_mechanism"]
-
 _TIMED = 2.0
 """Mechanisms with a larger error than this times that of the best are not worth the time to decode something."""
 _LARGE = 4.0

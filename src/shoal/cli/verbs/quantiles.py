@@ -14,8 +14,6 @@ from shoal.files.person_rows import RowsPerPerson
 from shoal.mechanisms.number_range import NumberRange
 from shoal.planning.number_plans import plan_quantiles
 
-__all__ = ["quantiles_of_column"]
-
 
 @app.command(
     group=HISTOGRAMS,

@@ -16,8 +16,6 @@ from shoal.files.memory_limits import records_at_once
 from shoal.files.person_rows import ASSUMED_ROWS, KEEP_SEVERAL, PersonRows
 from shoal.files.report_file import write_reports
 
-__all__ = ["randomize"]
-
 _NOTICED = 1e-6
 """An ε₀ that is smaller by more than this share than the one asked for is mentioned."""
 

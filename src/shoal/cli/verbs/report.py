@@ -15,8 +15,6 @@ from shoal.cli.options import Json
 from shoal.cli.output import show
 from shoal.errors import ParameterError
 
-__all__ = ["report", "state_home"]
-
 Hash = Annotated[str | None, Parameter(metavar="HASH")]
 Url = Annotated[str, Parameter(metavar="URL")]
 

@@ -12,8 +12,6 @@ from shoal.errors import ParameterError
 from shoal.questions.parameters import ledger_in, usual_delta
 from shoal.review import Review
 
-__all__ = ["review"]
-
 
 @app.command(
     group=GUARANTEES,

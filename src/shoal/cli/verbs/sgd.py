@@ -10,8 +10,6 @@ from shoal.cli.output import show
 from shoal.cli.train_output import print_run
 from shoal.questions.sgd import sgd as question
 
-__all__ = ["sgd"]
-
 
 @app.command(
     group=TRAINING, help_epilogue="Example:  shoal sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8"

@@ -9,8 +9,6 @@ from shoal.cli.report_output import given, print_written, written
 from shoal.files.report_file import ReportFile
 from shoal.shuffling import shuffle as shuffle_files
 
-__all__ = ["shuffle"]
-
 
 @app.command(
     group=HISTOGRAMS, help_epilogue="Example:  shoal shuffle monday.shoal tuesday.shoal --output shuffled.shoal"

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from shoal.collect.store import Store
     from shoal.collect.task import Task
 
-__all__ = ["open_warning", "purge", "seal", "serve", "shuffler", "status"]
-
 _OPEN = (
     "WARNING: open to anybody. If more than m = {malicious:,} reports of a round, the task's limit, are made up, the "
     "central ε does not hold; where all but one are, {left}. --tokens keeps others out."

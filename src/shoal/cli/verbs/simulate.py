@@ -17,8 +17,6 @@ from shoal.files.column_values import values
 from shoal.files.person_rows import ASSUMED_ROWS
 from shoal.planning.simulation import run_trials, zipf_people
 
-__all__ = ["simulate"]
-
 
 @app.command(
     group=HISTOGRAMS,

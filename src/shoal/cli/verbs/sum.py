@@ -16,8 +16,6 @@ from shoal.files.person_rows import RowsPerPerson
 from shoal.mechanisms.number_range import NumberRange
 from shoal.planning.number_plans import plan_sum
 
-__all__ = ["sum_of_column"]
-
 
 @app.command(
     group=HISTOGRAMS,

@@ -21,8 +21,6 @@ from shoal.files.memory_limits import categorical
 if TYPE_CHECKING:
     from shoal.collect.task import Task
 
-__all__ = ["facts_of_task", "new", "seconds_of_round", "show_task", "verify", "written"]
-
 _MALICIOUS = (
     "m, how many reports of a round may come from whoever wants to learn about the others, or be known to them. Where "
     "anybody can send, that is as many as one person can; tokens limit it. With 0 the central ε holds only if there is "

@@ -13,8 +13,6 @@ from shoal.cli.output import show
 from shoal.cli.verbs.task import facts_of_task, seconds_of_round, task, written
 from shoal.planning.coded_strings import CODES
 
-__all__ = ["hunt_task"]
-
 
 @task.command(
     name="heavy-hitters",

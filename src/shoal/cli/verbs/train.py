@@ -28,8 +28,6 @@ from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.logistic import LinearClassifier, LocalLogisticRegression, PrivateLogisticRegression
 from shoal.sgd.sampler import SAMPLERS
 
-__all__ = ["train"]
-
 _SHARE = 0.2
 _WITHOUT_NOISE = "accuracy, loss and their picture are computed from data without noise: the guarantee is the model's"
 _NOT_PRIVATE = "the coins come from a seed, and anybody can toss them again: for simulation only, never for real people"

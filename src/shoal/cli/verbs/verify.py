@@ -11,8 +11,6 @@ from shoal.progress import waiting
 from shoal.proofs.certificate import Certificate
 from shoal.questions.verify import verify as question
 
-__all__ = ["verify"]
-
 
 @app.command(group=GUARANTEES, help_epilogue="Example:  shoal verify proof.json")
 def verify(file: Path, *, json: Json = False) -> int:

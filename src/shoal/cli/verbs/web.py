@@ -9,8 +9,6 @@ from shoal.cli.app import OTHER, app
 from shoal.cli.options import Count, Flag
 from shoal.errors import MissingExtraError, ParameterError
 
-__all__ = ["web"]
-
 
 @app.command(group=OTHER, help_epilogue="Example:  shoal web --port 8000 --no-open")
 def web(*, port: Count = 0, no_open: Flag = False, static: Path | None = None, pyodide: Path | None = None) -> None:

@@ -21,8 +21,6 @@ from shoal.mechanisms.dummies import Dummies
 if TYPE_CHECKING:
     from shoal.collect.task import Task
 
-__all__ = ["ASKING", "DummyRounds", "proof_of", "proven"]
-
 ASKING = 0
 """In place of a round, to ask which rounds wait."""
 _LABEL = b"shoal dummies 1\n"

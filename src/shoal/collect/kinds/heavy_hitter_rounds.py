@@ -40,16 +40,6 @@ if TYPE_CHECKING:
     from shoal.collect.sender import Sender
     from shoal.collect.task import Task
 
-__all__ = [
-    "MOST_LIST_BYTES",
-    "NONE_OF_THESE",
-    "CandidateCounts",
-    "Candidates",
-    "HeavyHitterRounds",
-    "PrefixList",
-    "children_of",
-]
-
 NONE_OF_THESE = "none of these"
 """Category 0 of every round: a design point of its own."""
 _KINDS: dict[str, tuple[type, ...]] = {"deviations": (int, float), "code": (str,), "list_key": (str,)}

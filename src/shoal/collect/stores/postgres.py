@@ -36,8 +36,6 @@ from shoal.errors import DamagedError, MissingExtraError, ParameterError, Storag
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PostgresStore"]
-
 _SCHEMA = """
 CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS round (number bigint PRIMARY KEY, state text NOT NULL, closes double precision NOT NULL,

@@ -20,8 +20,6 @@ from shoal.documentation import address
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, StorageError
 from shoal.mechanisms.coins import secure_coins
 
-__all__ = ["FILE", "SqliteStore"]
-
 FILE = "shuffler.db"
 """In the folder of the shuffler."""
 # Without row numbers: a table is kept in the order of its key, and that of arrival is nowhere.

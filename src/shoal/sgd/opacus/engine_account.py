@@ -28,8 +28,6 @@ from shoal.sgd.participation import PoissonStep
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import loader_limit
 
-__all__ = ["EngineAccount", "EngineGuarantee", "account", "coins_epsilon", "noise_multiplier_for"]
-
 _FOREIGN = (PRVAccountant, RDPAccountant, GaussianAccountant)
 _POISSON = "every example joins every batch by a coin of its own, which is what Opacus accounts for"
 _FULL = "every epoch permutes the examples, and all its batches are full"

@@ -21,16 +21,6 @@ from shoal.errors import ParameterError
 from shoal.sgd.run import Run
 from shoal.sgd.torch.make_private import check_repeats
 
-__all__ = [
-    "SEEDED_AGAIN",
-    "GeneratorStates",
-    "LoaderDraws",
-    "WatchedBatches",
-    "WatchedCoins",
-    "check_adjacency",
-    "coin_probability",
-]
-
 SEEDED_AGAIN = (
     "a generator was seeded again, and then the noise may be the same, too, which leaves no "
     "guarantee. Seed once, before the first epoch, and after a checkpoint with another number"

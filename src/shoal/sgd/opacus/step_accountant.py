@@ -20,8 +20,6 @@ from shoal.sgd.opacus.loader_draws import GeneratorStates
 if TYPE_CHECKING:
     from shoal.sgd.opacus.engine_account import EngineAccount
 
-__all__ = ["MECHANISM", "StepAccountant", "WatchedSteps", "check_optimizer"]
-
 _KNOWN = (DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer)
 """Each adds noise of deviation noise_multiplier·max_grad_norm to a sum of gradients of at most
 that norm, if it clips to `max_grad_norm`, which `WatchedSteps` checks. All others are refused."""

@@ -14,8 +14,6 @@ from shoal.sgd.torch.layers import PRODUCTS, Formed, Ghost, Share, fits, formed_
 from shoal.sgd.torch.mixing import Randomness, same_rows
 from shoal.sgd.torch.precision import exact, not_rounded
 
-__all__ = ["BookKeeping", "Part", "UnfitError"]
-
 _NOTHING = nullcontext()
 _MOST_KEPT = 1 << 22
 """If layers put out more numbers, their gradients are used as they come: to keep them all would take much memory."""

@@ -16,8 +16,6 @@ from shoal.durable_file import opened, whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, ShoalError
 from shoal.sgd.account import Account
 
-__all__ = ["account_of", "compare", "read_checkpoint", "whole_fields", "write_checkpoint"]
-
 _HEAD = b"shoal training 1\n"
 _HASH_BYTES = 32
 

@@ -35,18 +35,6 @@ from shoal.sgd.torch.kernels import clip_weights, takes
 from shoal.sgd.torch.mixing import MIXED, Randomness, kept_rows, replaced, same_rows, same_sums, unchanged
 from shoal.sgd.torch.precision import exact
 
-__all__ = [
-    "Clipping",
-    "PerExample",
-    "Report",
-    "StepGraph",
-    "Sums",
-    "padded",
-    "public_size",
-    "rows_of",
-    "zeroed",
-]
-
 _PLAIN = (
     nn.AdaptiveAvgPool2d,
     nn.AvgPool2d,

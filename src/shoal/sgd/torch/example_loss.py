@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from shoal.errors import ParameterError
 
-__all__ = ["Loss"]
-
 
 class Loss:
     """One value an example, from a loss of torch or any function that has one.

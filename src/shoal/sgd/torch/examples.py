@@ -14,8 +14,6 @@ from shoal.errors import MixedError, ParameterError
 from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.mixing import Randomness
 
-__all__ = ["Batch", "Examples", "Group"]
-
 _COLLATED = 5
 _TRIALS = 6
 _MIXING_COLLATE = (

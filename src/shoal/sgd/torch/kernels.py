@@ -25,22 +25,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = [
-    "clip_weights",
-    "constexpr",
-    "convolution_gradients",
-    "ghost_squares",
-    "group_norm_gradients",
-    "jit",
-    "launch",
-    "layer_norm_gradients",
-    "runs_on",
-    "takes",
-    "tl",
-    "weighted_sums",
-    "widths_fit",
-]
-
 _TRITON: Any = import_module("triton") if find_spec("triton") is not None else None
 tl: Any = _TRITON and import_module("triton.language")
 """The language of kernels."""

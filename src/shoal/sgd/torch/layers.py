@@ -33,20 +33,6 @@ from shoal.sgd.torch.kernels import (
 )
 from shoal.sgd.torch.precision import as_convolutions
 
-__all__ = [
-    "LAYERS",
-    "PRODUCTS",
-    "Formed",
-    "Ghost",
-    "Layer",
-    "Share",
-    "fits",
-    "formed_rows",
-    "layer_of",
-    "separate",
-    "together",
-]
-
 _MOST_LAUNCHED = 1 << 29
 """The most products for which one kernel is better than the library's faster one and two more."""
 _WIDE = (torch.float32, torch.float64)

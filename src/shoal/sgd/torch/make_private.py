@@ -40,16 +40,6 @@ from shoal.sgd.torch.examples import Examples
 from shoal.sgd.torch.peers import joined
 from shoal.sgd.torch.training import Schedule, Training, Validation
 
-__all__ = [
-    "Loaded",
-    "check_model",
-    "check_optimizer",
-    "check_repeats",
-    "length_of",
-    "make_private",
-    "unwrapped",
-]
-
 _WORKERS = ("multiprocessing_context", "num_workers", "pin_memory", "prefetch_factor", "timeout", "worker_init_fn")
 """Settings of a loader that say how its workers load examples, and nothing about which."""
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)

@@ -14,16 +14,6 @@ from torch import Tensor, nn
 
 from shoal.errors import ParameterError
 
-__all__ = [
-    "MIXED",
-    "Randomness",
-    "kept_rows",
-    "replaced",
-    "same_rows",
-    "same_sums",
-    "unchanged",
-]
-
 _RELATIVE = 1e-4
 _ABSOLUTE = 1e-6
 MIXED = (

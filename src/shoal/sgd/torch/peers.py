@@ -20,8 +20,6 @@ from shoal.sgd.gradient_noise import subkey
 from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.checkpoint import compare
 
-__all__ = ["Peers", "joined", "mark_of"]
-
 _MARK_BYTES = 6
 """As many as a float64 holds exactly."""
 _ADVICE = "all processes need the same arguments, the same model and the same whole dataset"

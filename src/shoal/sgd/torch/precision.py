@@ -7,8 +7,6 @@ import torch
 
 from shoal.errors import ParameterError
 
-__all__ = ["as_convolutions", "check_arithmetic", "exact", "not_rounded", "whole_convolutions"]
-
 _SETTINGS = [
     "torch.backends",
     "torch.backends.cuda.matmul",

@@ -13,8 +13,6 @@ from shoal.progress import progress
 from shoal.sgd.account import Account
 from shoal.sgd.run import Run
 
-__all__ = ["progress_curve"]
-
 _BLUE, _VERMILION, _GREY, _BLACK = (LIGHT[name] for name in ("blue", "vermilion", "soft", "ink"))
 _MOST_STEPS = 16
 """Beyond this many epochs, ε is computed at some of them and the stairs have longer steps, which end as high."""

@@ -28,8 +28,6 @@ from torch import Tensor
 from shoal.sgd.gradient_noise import GRID, put_normals, subkey
 from shoal.sgd.torch.kernels import constexpr, jit, launch, runs_on, tl
 
-__all__ = ["DeviceNoise", "StepNoise", "quarter", "rounds"]
-
 _MOST_BYTES = 1 << 30
 _PAIRS = 1 << 14
 """At most this many pairs are drawn at once, to stay near the processor."""

@@ -38,8 +38,6 @@ from shoal.sgd.torch.peers import Peers, mark_of
 from shoal.sgd.torch.precision import check_arithmetic, whole_convolutions
 from shoal.sgd.torch.step_noise import StepNoise
 
-__all__ = ["Schedule", "Training", "Validation", "WatchedParameters"]
-
 _NOTHING = nullcontext()
 _NOISE_STREAM = 2
 """What the normal numbers of the central processor are made of; another number whenever the same key gives others."""
