@@ -40,7 +40,7 @@ def _examples(app: App) -> str:
 def _page(name: str, app: App) -> str:
     """Return the page of a verb."""
     text = generate_markdown_docs(app, command_chain=["shoal", name], generate_toc=False, usage_name="shoal")
-    text = re.sub(r"(?m)^(shoal [a-z ]+?) -m sphinx", r"\1", text)  # it takes the running program for the app
+    text = re.sub(r"(?m)^(shoal [a-z -]+?) -m sphinx", r"\1", text)  # it takes the running program for the app
     text = re.sub(r"(?<![`\w-])--[a-z][\w-]*(?= |,|;|\)|\.|$)", _as_code, text)
     examples = _examples(app)
     return text.rstrip() + "\n" + (f"\n## Examples\n{examples}" if examples else "")

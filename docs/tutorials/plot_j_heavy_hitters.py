@@ -53,8 +53,8 @@ print(f"of {plan.people:,} people: {plan.threshold / plan.people:.3%}")
 print(f"of {larger.people:,} people: {larger.threshold / larger.people:.4%}")
 
 # %%
-# HeavyHitterPlan
-# ----
+# Search
+# ------
 # In every round each person sends one message about the prefix they hold, or about "none of these", and a cover, which is random. All messages of all people are shuffled. The analyst counts the listed prefixes, keeps those
 # with enough people, and the next round lists what is 8 bits longer.
 

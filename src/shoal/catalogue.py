@@ -169,7 +169,7 @@ def theorems(kind: str | None = None) -> tuple[Theorem, ...]:
     --------
     >>> import shoal
     >>> [row.name for row in shoal.theorems("composition")]
-    ['loss', 'renyi', 'advanced', 'advanced-closed-form']
+    ['pld', 'renyi', 'advanced', 'advanced-closed-form']
     """
     kinds = tuple(KINDS) if kind is None else (known(tuple(KINDS), kind=kind),)
     for each in kinds:

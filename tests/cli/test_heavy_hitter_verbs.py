@@ -10,8 +10,8 @@ from shoal.collect.task import Task
 from tests.cli.commands import facts_of, refused, run
 from tests.collect.small_server import Asked, Said, small_server
 
-HUNT = (
-    "task search --question Which? --minimum 2000 --malicious 10 --epsilon 1 --bits 16 --first 8 --covers 3.5 "
+TASK = (
+    "task heavy-hitters --question Which? --minimum 2000 --malicious 10 --epsilon 1 --bits 16 --first 8 --covers 3.5 "
     "--analyst-key analyst.pub --shuffler-key shuffler.pub --list-key lists.pub"
 )
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 @pytest.mark.slow
 def test_a_task_is_made_for_all_rounds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = facts_of(capsys, HUNT)
+    made = facts_of(capsys, TASK)
     assert made["format"] == "shoal task 3" and made["names"] is None and made["hunt"]["bits"] == 16
     agreed = Task.read(folder / "task.json", pinned=made["id"])
     plan = HeavyHitterRounds.plan_of(agreed)
@@ -35,19 +35,19 @@ def test_a_task_is_made_for_all_rounds(folder: Path, capsys: pytest.CaptureFixtu
     assert agreed.central(2000).epsilon(1e-6) < made["epsilon_limit"] == 1
     assert "2 rounds, strings of 16 bits (bytes); lists are signed" in run(capsys, "task show task.json")[1]
     assert facts_of(capsys, "task show task.json")["hunt"] == made["hunt"]
-    assert "there already" in refused(capsys, HUNT.replace("Which", "What"))
+    assert "there already" in refused(capsys, TASK.replace("Which", "What"))
     for changed, why in (
-        (HUNT.replace("--malicious 10", "--malicious 2000"), "minimum must be above malicious reports"),
-        (HUNT.replace("3.5", "3"), "fill must be below 1 in a task"),
-        (HUNT.replace("--bits 16", "--bits 15"), "bits must be a multiple of 8"),
-        (HUNT.replace("lists.pub", "analyst.pub"), "analyst.pub is no public key of the lists"),
+        (TASK.replace("--malicious 10", "--malicious 2000"), "minimum must be above malicious reports"),
+        (TASK.replace("3.5", "3"), "fill must be below 1 in a task"),
+        (TASK.replace("--bits 16", "--bits 15"), "bits must be a multiple of 8"),
+        (TASK.replace("lists.pub", "analyst.pub"), "analyst.pub is no public key of the lists"),
     ):
         assert why in refused(capsys, f"{changed} --output other.json")
 
 
 @pytest.mark.slow
 def test_the_first_list_is_signed_charged_and_handed_over(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    facts_of(capsys, HUNT)
+    facts_of(capsys, TASK)
     agreed, posts = Task.read(folder / "task.json"), list[Asked]()
 
     def answer(asked: Asked) -> Said:

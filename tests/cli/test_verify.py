@@ -98,7 +98,7 @@ def test_verbs_write_certificates_that_verify(tmp_path: Path, capsys: pytest.Cap
     for verb in (
         ["amplify", "--local-epsilon", "1", "--reports", "100"],
         ["amplify", "--randomizer", "rappor", "--categories", "5", "--local-epsilon", "1", "--reports", "1e5"],
-        ["compose", "--local-epsilon", "1", "--reports", "1e4", "--times", "30"],
+        ["compose", "--local-epsilon", "1", "--reports", "1e4", "--rounds", "30"],
         ["ledger", "show", str(book)],
         ["sgd", "--examples", "60_000", "--batch-size", "64", "--noise-multiplier", "16"],
     ):

@@ -179,7 +179,7 @@ def test_a_budget_is_kept_before_a_list_is_signed(world: World, tmp_path: Path) 
     assert lists.newest == 0 and len(ledger) == 1
 
 
-def test_a_hunt_without_heavy_hitters_ends(world: World, tmp_path: Path) -> None:
+def test_a_search_without_heavy_hitters_ends(world: World, tmp_path: Path) -> None:
     """At fifty deviations no prefix of 60 people is above the threshold: an estimate would have to be off by 60."""
     terms = replace(HeavyHitterRounds.of(world.task), deviations=50.0)
     world = replace(world, task=replace(world.task, kind=terms))

@@ -75,12 +75,12 @@ def test_readme_lines_on_three_machines(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tasks_of_covers_dummies_and_hunts_are_made_as_the_page_says(tmp_path: Path) -> None:
+def test_tasks_of_covers_dummies_and_heavy_hitters_are_made_as_the_page_says(tmp_path: Path) -> None:
     """In the order of the page, every line of it that needs no running shuffler."""
     messages, search = "Covers and dummies", "Heavy hitters, round by round"
     plan, dummies, helped = _lines("asker", messages)
     keys = _made()[:2], _lines("helper", messages)[:1], _lines("analyst", search)[:1]
     for line in (*keys[0], *keys[1], *keys[2], plan, dummies, helped, *_lines("asker", search)):
         subprocess.run(_command(line, (8440, 8441)), cwd=tmp_path, check=True, capture_output=True)
-    for name in ("dummies", "helped", "hunt"):
+    for name in ("dummies", "helped", "pages"):
         assert json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))

@@ -493,7 +493,7 @@ def test_what_a_helper_sends() -> None:
         assert proven(given, task, number) == (0, bytes.fromhex(digest))
 
 
-def test_lists_of_a_hunt() -> None:
+def test_lists_of_a_search() -> None:
     """What is signed is a label and the list without its signature; each names the one before by its hash."""
     stated = _vectors()["hunt"]
     task = Task.from_bytes(stated["task"].encode(), pinned=stated["task_id"])

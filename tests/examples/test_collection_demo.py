@@ -59,7 +59,7 @@ def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert collection_demo.main(["--people", "600", "--folder", "all", "--plot", "collected.png", "--json"]) == 0
     out, error = capfd.readouterr()
     warning, *lines = error.splitlines()
-    assert re.fullmatch("WARNING: open to anybody. If more than m = 6 reports of a round .*", warning)
+    assert re.fullmatch("WARNING: open to anybody. If more than m = 6 reports of a round, .*", warning)
     assert all(" event=round-" in line for line in lines)
     result = json.loads(out)
     assert sum(result["sent"].values()) == 600

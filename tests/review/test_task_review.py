@@ -68,7 +68,7 @@ def test_a_task_of_several_messages_says_that_nothing_remains(
         assert "if shuffler and analyst collude, what remains is nothing" in shown
 
 
-def test_the_review_of_a_hunt_is_of_all_its_rounds(tmp_path: Path) -> None:
+def test_the_review_of_a_search_is_of_all_its_rounds(tmp_path: Path) -> None:
     task = make_hunt_world(tmp_path).task
     plan, review = HeavyHitterRounds.plan_of(task), task_review(task)
     text = json.dumps(review.to_dict(), ensure_ascii=False)

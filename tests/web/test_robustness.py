@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -129,10 +130,12 @@ def _settled(page: Page) -> None:
 
 
 def _work(page: Page) -> dict[int, str]:
-    """Return how long each worker has computed."""
-    return {
-        worker: Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[11] for worker in page.workers()
-    }
+    """Return how long each worker has computed, of those that are still there."""
+    work: dict[int, str] = {}
+    for worker in page.workers():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            work[worker] = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[11]
+    return work
 
 
 def _until(condition: Callable[[], bool], seconds: float = 30) -> None:

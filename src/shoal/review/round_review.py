@@ -267,16 +267,16 @@ class RoundReview:
         yield Table(f"ε at δ = {exactly(self.delta)}", ("reports that hide each other", "ε"), rows)
 
     def _again(self, one: shoal.PrivacyCurve) -> Iterator[Item]:
-        what = "round" if self.search is None else "search"
+        what, several = ("round", "rounds") if self.search is None else ("search", "searches")
         yield Statement(
             "computed",
             f"Every {what} costs: all of them together have the ε of this table, if the assumptions hold in each, with "
-            f"fresh randomness and a fresh shuffle, and if how many {what}s there are is fixed in advance.",
+            f"fresh randomness and a fresh shuffle, and if how many {several} there are is fixed in advance.",
         )
         counts = sorted({*_TIMES, self.rounds})
         made = [(times, one if times == 1 else one.repeated(times)) for times in counts]
         rows = tuple(("computed", f"{times:,}", epsilon_text(each, self.delta)) for times, each in made)
-        yield Table(f"The same people in several {what}s, δ = {exactly(self.delta)}", (f"{what}s", "ε together"), rows)
+        yield Table(f"The same people in several {several}, δ = {exactly(self.delta)}", (several, "ε together"), rows)
         if not self._private_alone and any(math.isinf(epsilon_at(each, self.delta)) for _, each in made):
             yield Statement(
                 "computed",
