@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import category, normalize
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -21,8 +21,10 @@ from shoal.files.memory_limits import categorical
 from shoal.files.names import Names
 from shoal.mechanisms import Categorical
 from shoal.pairs.registry import stored_mechanism, wire_code
-from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 from shoal.strict_json import Fields, canonical, read_fields, shortened
+
+if TYPE_CHECKING:
+    from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 
 SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"
 """RFC 9180: KEM 0x0020, KDF 0x0001, AEAD 0x0001."""
@@ -148,7 +150,7 @@ class Task:
         self._check_minimum()
 
     @cached_property
-    def plan(self) -> HeavyHitterPlan | None:
+    def plan(self) -> "HeavyHitterPlan | None":
         """The plan of all rounds together, if they are fixed together."""
         return self.kind.plan(self)
 

@@ -29,7 +29,6 @@ from shoal.mechanisms import Categorical
 from shoal.mechanisms.covered import Covered
 from shoal.mechanisms.mechanism import Reports
 from shoal.planning.coded_strings import CodedStrings
-from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 from shoal.strict_json import canonical, read_fields
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from shoal.collect.round_state import Round
     from shoal.collect.sender import Sender
     from shoal.collect.task import Task
+    from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
 
 NONE_OF_THESE = "none of these"
 """Category 0 of every round: a design point of its own."""
@@ -88,7 +88,7 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
         return task.kind
 
     @staticmethod
-    def plan_of(task: "Task") -> HeavyHitterPlan:
+    def plan_of(task: "Task") -> "HeavyHitterPlan":
         """Return the plan of a task's rounds, or raise `ParameterError` if they are of another kind."""
         if task.plan is None:
             raise ParameterError("this task has no search")
@@ -122,11 +122,11 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
                 "it, and none can be left out"
             )
 
-    def plan(self, task: "Task") -> HeavyHitterPlan:
+    def plan(self, task: "Task") -> "HeavyHitterPlan":
         """Return the plan of all rounds, for as many people as certainly hide each other in each."""
         return self.planned(task.mechanism, task.minimum - task.malicious)
 
-    def planned(self, mechanism: Categorical, people: int) -> HeavyHitterPlan:
+    def planned(self, mechanism: Categorical, people: int) -> "HeavyHitterPlan":
         """Return the plan for so many people with the mechanism that stands for every round.
 
         Parameters
@@ -136,6 +136,8 @@ class HeavyHitterRounds(Bundles, format="shoal task 3", fields={"hunt": dict}):
         people : int
             The minimum, less those who may be malicious.
         """
+        from shoal.planning.heavy_hitter_plan import HeavyHitterPlan
+
         CodedStrings(self.bits, self.code)
         if not isinstance(mechanism, Covered):
             raise ParameterError("a search needs covers, from which nothing but its lists differs between rounds")
