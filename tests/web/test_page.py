@@ -246,7 +246,7 @@ def test_moves_of_a_slider_do_not_queue(tab: Tab) -> None:
             const slider = document.querySelector('[aria-label="People, slider"]');
             const shown = document.querySelector("#guarantee .answer");
             const times = [];
-            for (let i = 100; i < 140; i++) {
+            for (let i = 100; i < 115; i++) {
                 const start = performance.now();
                 const changed = new Promise((resolve) => {
                     const watch = new MutationObserver(() => { watch.disconnect(); resolve(); });
@@ -263,7 +263,7 @@ def test_moves_of_a_slider_do_not_queue(tab: Tab) -> None:
     )
     tab.wait_for_timeout(1500)
     assert statistics.median(times) < 2000  # only that it follows; how fast is benchmarks/web.py's to say
-    assert len(asked) < 40 + 20
+    assert len(asked) < 15 + 20
     expect(_number(tab, "guarantee")).to_contain_text("ε =")
 
 
